@@ -1,0 +1,38 @@
+"""regard: the Transformer, whole.
+
+text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> search -> tokens -> text
+        text/     blocks/                    blocks/  models/     models/   decoding/  text/
+
+import regard
+model = regard.load("path/to/a/model/directory")
+model.translate("I am a student.")        # or generate, embed, fill, classify, as its family allows
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.blocks.trace import Trace
+    from regard.errors import RegardError
+    from regard.pipeline import Model, load
+
+__all__ = ["Model", "RegardError", "Trace", "load"]
+__version__ = "0.1.0"
+
+# imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
+_HOMES = {
+    "Model": "regard.pipeline",
+    "RegardError": "regard.errors",
+    "Trace": "regard.blocks.trace",
+    "load": "regard.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

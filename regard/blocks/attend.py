@@ -1,0 +1,66 @@
+"""Scaled dot-product attention: softmax(q kᵀ / sqrt(K) + bias) v, over the keys that a query may look at.
+
+Two kernels, one signature. Torch's fused one runs by default; given a `Trace`, the reference runs instead,
+because only it can show its weights. The choice is the caller's and changes nothing but what can be seen.
+
+B batch  H heads  Q queries  S keys  K head width
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.blocks.trace import Trace
+
+
+def attend(
+    q_BHQK: Tensor,
+    k_BHSK: Tensor,
+    v_BHSK: Tensor,
+    may_attend: Tensor | None = None,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    trace: Trace | None = None,
+) -> Tensor:
+    """What each query takes from the values. -> (B, H, Q, K)
+
+    Keys and values may have fewer heads than queries (each is then shared by H / kv_heads query heads).
+    `bias` is added to the scores. A query that may look at nothing gets zeros.
+    """
+    if trace is None:
+        allowed = may_attend
+        if bias is not None:
+            allowed = bias if may_attend is None else bias.masked_fill(~may_attend, -torch.inf)
+        grouped = q_BHQK.shape[1] != k_BHSK.shape[1]
+        return F.scaled_dot_product_attention(
+            q_BHQK, k_BHSK, v_BHSK, attn_mask=allowed, scale=scale, enable_gqa=grouped
+        )
+    weights_BHQS = attention_weights(q_BHQK, k_BHSK, may_attend, bias=bias, scale=scale)
+    trace.note("weights", weights_BHQS)
+    return weights_BHQS @ per_query_head(v_BHSK, q_BHQK.shape[1])
+
+
+def attention_weights(
+    q_BHQK: Tensor,
+    k_BHSK: Tensor,
+    may_attend: Tensor | None = None,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The reference: how much each query takes from each key. Rows sum to 1, or to 0 where all is hidden."""
+    scale = q_BHQK.shape[-1] ** -0.5 if scale is None else scale
+    scores_BHQS = (q_BHQK * scale) @ per_query_head(k_BHSK, q_BHQK.shape[1]).mT
+    if bias is not None:
+        scores_BHQS = scores_BHQS + bias
+    if may_attend is None:
+        return scores_BHQS.softmax(-1)
+    weights_BHQS = scores_BHQS.masked_fill(~may_attend, -torch.inf).softmax(-1)
+    # softmax over nothing but -inf is 0/0: such a row is given zeros, as the fused kernel gives it
+    return weights_BHQS.masked_fill(~may_attend, 0.0)
+
+
+def per_query_head(x_BHSK: Tensor, heads: int) -> Tensor:
+    """Repeat shared key/value heads so that every query head has its own."""
+    return x_BHSK.repeat_interleave(heads // x_BHSK.shape[1], dim=1)

@@ -1,0 +1,81 @@
+"""Multi-head attention: queries look for keys and gather their values, in several heads at once.
+
+One class for every kind: self-attention (`memory` is None) and cross-attention; as many key/value heads as query
+heads (multi-head), one (multi-query) or some (grouped-query). The head width is free, not always width / heads.
+
+B batch  Q queries  S keys  D width  H heads  K head width
+"""
+
+from torch import Tensor, nn
+
+from regard.blocks.attend import attend
+from regard.blocks.cache import KeyValues
+from regard.blocks.positions import Rotation, rotate
+from regard.blocks.trace import Trace, note
+
+
+class Attention(nn.Module):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        head_width: int | None = None,
+        bias: bool = True,
+        output_bias: bool = True,
+    ) -> None:
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        head_width = width // heads if head_width is None else head_width
+        assert heads % kv_heads == 0, f"{heads} query heads cannot share {kv_heads} key/value heads evenly"
+        self.heads, self.kv_heads, self.head_width = heads, kv_heads, head_width
+        self.query = nn.Linear(width, heads * head_width, bias)
+        self.key = nn.Linear(width, kv_heads * head_width, bias)
+        self.value = nn.Linear(width, kv_heads * head_width, bias)
+        self.output = nn.Linear(heads * head_width, width, output_bias)
+
+    def forward(
+        self,
+        x_BQD: Tensor,
+        may_attend: Tensor | None = None,
+        *,
+        memory_BSD: Tensor | None = None,
+        rotation: Rotation | None = None,
+        bias: Tensor | None = None,
+        cache: KeyValues | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """What each token gathers: from its own sequence, or from `memory` where it is given.
+
+        `rotation` turns queries and keys of self-attention; `bias` is added to the scores. A cache keeps keys
+        and values between calls: self-attention appends to it, cross-attention fills it once.
+        """
+        q_BHQK = self._heads_apart(self.query(x_BQD), self.heads)
+        if memory_BSD is None:
+            k_BHSK, v_BHSK = self._keys_values(x_BQD)
+            if rotation is not None:
+                q_BHQK, k_BHSK = rotate(q_BHQK, rotation), rotate(k_BHSK, rotation)
+            if cache is not None:
+                k_BHSK, v_BHSK = cache.append(k_BHSK, v_BHSK)
+        elif cache is None:
+            k_BHSK, v_BHSK = self._keys_values(memory_BSD)
+        elif cache.length:
+            k_BHSK, v_BHSK = cache.keys_BHSK, cache.values_BHSK
+        else:
+            k_BHSK, v_BHSK = cache.append(*self._keys_values(memory_BSD))
+        for name, tensor in (("queries", q_BHQK), ("keys", k_BHSK), ("values", v_BHSK)):
+            note(trace, name, tensor)
+        gathered_BHQK = attend(q_BHQK, k_BHSK, v_BHSK, may_attend, bias=bias, trace=trace)
+        out_BQD: Tensor = self.output(gathered_BHQK.transpose(1, 2).flatten(2))
+        return out_BQD
+
+    def _keys_values(self, source_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        return (
+            self._heads_apart(self.key(source_BSD), self.kv_heads),
+            self._heads_apart(self.value(source_BSD), self.kv_heads),
+        )
+
+    def _heads_apart(self, x_BLD: Tensor, heads: int) -> Tensor:
+        batch, length, _ = x_BLD.shape
+        return x_BLD.view(batch, length, heads, self.head_width).transpose(1, 2)

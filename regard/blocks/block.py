@@ -1,0 +1,98 @@
+"""The Transformer block. There is one.
+
+    x ──► attention ──► add & norm ──► (cross-attention ──► add & norm) ──► feed-forward ──► add & norm ──►
+
+It is given its parts and asks no questions: translation, BERT, GPT, Llama and ViT differ in the parts they hand in.
+
+B batch  L length  D width
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from regard.blocks.cache import BlockCache
+from regard.blocks.positions import Rotation
+from regard.blocks.trace import Trace, inside, note
+
+
+class AddAndNorm(nn.Module):
+    """The residual around a part, with its norm either after the sum or before the part.
+
+    Post-norm, norm(x + part(x)), is the paper's and BERT's. Pre-norm, x + part(norm(x)), leaves a path from top to
+    bottom that nothing rescales; GPT-2, Llama and ViT have it, and it trains without warm-up.
+    """
+
+    def __init__(self, norm: nn.Module, *, norm_first: bool, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm, self.norm_first = norm, norm_first
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLD: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_first:
+            added: Tensor = x_BLD + self.dropout(part(self.norm(x_BLD)))
+            return added
+        normed: Tensor = self.norm(x_BLD + self.dropout(part(x_BLD)))
+        return normed
+
+
+class Block(nn.Module):
+    """Parts in, a block out; `cross` and its residual only where there is a memory to look at."""
+
+    def __init__(
+        self,
+        attention: nn.Module,
+        attention_residual: AddAndNorm,
+        feedforward: nn.Module,
+        feedforward_residual: AddAndNorm,
+        cross: nn.Module | None = None,
+        cross_residual: AddAndNorm | None = None,
+    ) -> None:
+        super().__init__()
+        assert (cross is None) == (cross_residual is None), "cross-attention comes with its residual"
+        self.attention, self.attention_residual = attention, attention_residual
+        self.cross, self.cross_residual = cross, cross_residual
+        self.feedforward, self.feedforward_residual = feedforward, feedforward_residual
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        may_attend: Tensor | None = None,
+        *,
+        rotation: Rotation | None = None,
+        bias: Tensor | None = None,
+        memory_BSD: Tensor | None = None,
+        may_attend_memory: Tensor | None = None,
+        cache: BlockCache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        def look_around(x: Tensor) -> Tensor:
+            out: Tensor = self.attention(
+                x,
+                may_attend,
+                rotation=rotation,
+                bias=bias,
+                cache=cache and cache.own,
+                trace=inside(trace, "attention"),
+            )
+            return out
+
+        def look_at_memory(x: Tensor) -> Tensor:
+            assert self.cross is not None
+            out: Tensor = self.cross(
+                x,
+                may_attend_memory,
+                memory_BSD=memory_BSD,
+                cache=cache and cache.memory,
+                trace=inside(trace, "cross"),
+            )
+            return out
+
+        x_BLD = self.attention_residual(x_BLD, look_around)
+        note(trace, "after_attention", x_BLD)
+        if self.cross_residual is not None:
+            x_BLD = self.cross_residual(x_BLD, look_at_memory)
+            note(trace, "after_cross", x_BLD)
+        x_BLD = self.feedforward_residual(x_BLD, self.feedforward)
+        note(trace, "after_feedforward", x_BLD)
+        return x_BLD

@@ -1,0 +1,36 @@
+"""Embeddings: what goes in becomes vectors of the model's width.
+
+B batch  L length  D width  C channels  Y X image height and width  P patches
+"""
+
+from torch import Tensor, nn
+
+
+class TokenEmbedding(nn.Embedding):
+    """One vector for each piece of the vocabulary (or for each kind of segment).
+
+    `scale` multiplies them: the paper takes sqrt(width), because embeddings that are tied to the output
+    projection start out small and would drown in positions of size 1.
+    """
+
+    def __init__(self, vocab: int, width: int, *, scale: float = 1.0) -> None:
+        super().__init__(vocab, width)
+        self.scale = scale
+
+    def forward(self, ids_BL: Tensor) -> Tensor:
+        return super().forward(ids_BL) * self.scale
+
+
+class PatchEmbedding(nn.Module):
+    """An image cut into squares, each projected to a vector, row by row: an image as a sentence."""
+
+    def __init__(self, image: int, patch: int, channels: int, width: int) -> None:
+        super().__init__()
+        assert image % patch == 0, f"patches of {patch} do not tile an image of {image}"
+        self.patches = (image // patch) ** 2
+        # a convolution whose stride is its size is a linear map of each square by itself
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+
+    def forward(self, pixels_BCYX: Tensor) -> Tensor:
+        grid_BDYX: Tensor = self.projection(pixels_BCYX)
+        return grid_BDYX.flatten(2).mT

@@ -1,0 +1,26 @@
+"""regard embed"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from regard.cli import options, output
+
+
+@click.command(
+    "embed",
+    epilog="""\b
+Examples:
+  regard embed "I ate an apple." "She had some fruit." -m all-MiniLM-L6-v2
+  regard embed -m all-MiniLM-L6-v2 < sentences.txt > vectors.jsonl
+""",
+)
+@click.argument("texts", nargs=-1)
+@options.model_option
+@options.device_option
+def command(texts: tuple[str, ...], directory: Path, device: str) -> None:
+    """Turn TEXTS, or the lines of standard input, into vectors: one JSON list a line."""
+    model = options.load(directory, device)
+    for line in texts or (line.rstrip("\r\n") for line in sys.stdin):
+        output.as_json(model.embed(line).tolist(), indent=None)

@@ -1,0 +1,66 @@
+"""regard info"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli import options, output
+
+if TYPE_CHECKING:
+    from regard.pipeline import Model
+
+
+@click.command(
+    "info",
+    epilog="""\b
+Example:
+  regard info opus-mt-en-de
+""",
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@options.json_option
+def command(directory: Path, as_json: bool) -> None:
+    """Show a model's family, sizes, parameters part by part, memory and tokenizer."""
+    model = options.load(directory, "cpu")
+    about = describe(model)
+    if as_json:
+        output.as_json(about)
+        return
+    output.table(
+        [
+            ("family", str(about["family"])),
+            ("tasks", ", ".join(model.tasks) or "logits"),
+            ("memory", f"{about['bytes'] / 2**20:,.1f} MB"),
+            ("tokenizer", "none" if about["tokenizer"] is None else f"{about['tokenizer']['pieces']:,} pieces"),
+        ],
+        title=str(directory),
+    )
+    output.say()
+    output.table([(name, str(value)) for name, value in about["settings"].items()], title="settings")
+    output.say()
+    parts = [(name, f"{count:,}") for name, count in about["parameters"].items()]
+    output.table(parts, title="parameters", right=" r")
+
+
+def describe(model: "Model") -> dict[str, Any]:
+    from regard.config import plain
+
+    counts: dict[str, int] = {}
+    for name, parameter in model.network.named_parameters():
+        part = name.split(".")[0]
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    settings = plain(model.config)
+    usual = {field.name: field.default for field in fields(model.config)}
+    labels = settings.get("labels")
+    if isinstance(labels, list) and len(labels) > 10:
+        settings["labels"] = f"{len(labels)} of them"
+    return {
+        "family": model.family,
+        "tasks": list(model.tasks),
+        "settings": {name: value for name, value in settings.items() if value != usual[name] and value != []},
+        "parameters": counts | {"in all": sum(counts.values())},
+        "bytes": sum(parameter.numel() * parameter.element_size() for parameter in model.network.parameters()),
+        "tokenizer": {"pieces": model.tokenizer.vocab} if model.has_tokenizer else None,
+    }

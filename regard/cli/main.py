@@ -1,0 +1,95 @@
+"""regard VERB …: finds the verb, and turns what goes wrong into one line and an exit code.
+
+Neither `regard --help` nor a misspelt verb imports torch: the verbs are a table here and modules elsewhere.
+"""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from regard.cli import output
+from regard.config import did_you_mean
+from regard.errors import RegardError
+
+VERBS = {  # in the order of a first visit
+    "translate": "Translate text.",
+    "generate": "Go on where a text stops.",
+    "fill": "Fill the masks in a text.",
+    "classify": "Put a label on a text.",
+    "embed": "Turn texts into vectors.",
+    "trace": "Show a text's path through a model, stage by stage.",
+    "info": "Show what is in a model directory.",
+    "convert": "Turn other programs' models into regard's, or regard's into Hugging Face's.",
+}
+
+EPILOG = """\b
+Examples:
+  regard trace "The bank raised its rates." -m DIR
+  regard info DIR
+  regard convert opus-mt-en-de en-de
+Every verb explains itself: regard VERB --help
+"""
+
+
+class Verbs(click.Group):
+    """Verbs that are imported when they are run, and listed without being imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            raise click.UsageError(f"no such verb: {cmd_name}{did_you_mean(cmd_name, VERBS)}", ctx)
+        command: click.Command = import_module(f"regard.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=Verbs,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+    subcommand_metavar="VERB …",
+)
+@click.version_option(package_name="regard", message="regard %(version)s")
+def regard() -> None:
+    """The Transformer, whole: run it, and look inside it, on the machine that you have."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a verb. Returns the exit code; the tree of them is in errors.py."""
+    try:
+        code = regard.main(arguments, prog_name="regard", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        output.error(error.format_message())
+        return 2
+    except RegardError as error:
+        output.error(str(error))
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        output.error("stopped")
+        return 130
+    except BrokenPipeError:
+        # whoever read our output has left (`regard … | head`); keep Python from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("REGARD_DEBUG"):
+            traceback.print_exc()
+        output.error(
+            f"this is a mistake in regard: {type(error).__name__}: {' '.join(str(error).split())} "
+            f"(REGARD_DEBUG=1 shows where)"
+        )
+        return 70
+
+
+if __name__ == "__main__":
+    sys.exit(main())

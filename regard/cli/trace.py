@@ -1,0 +1,110 @@
+"""regard trace"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regard.cli import options, output
+
+if TYPE_CHECKING:
+    from regard.explorer.capture import BlockView, Embedded, Head, Journey, Tokens
+
+LINKS = 3
+"""Links that are shown of each head."""
+
+
+@click.command(
+    "trace",
+    epilog="""\b
+Examples:
+  regard trace "The bank raised its rates." -m all-MiniLM-L6-v2
+  regard trace "I am a student." --target "Ich bin Student." -m opus-mt-en-de
+  regard trace "Once upon a time" -m stories --json | jq .next[-1]
+""",
+)
+@click.argument("text")
+@options.model_option
+@click.option("--target", help="A translation to follow; the model's own unless given.")
+@click.option("--block", "only", type=click.IntRange(1), help="Show this block only.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="How many next tokens.")
+@options.json_option
+def command(text: str, directory: Path, target: str | None, only: int | None, top: int, as_json: bool) -> None:
+    """Show the path of TEXT through a model: tokens, embeddings, what each head looks at, the likeliest next tokens."""
+    from regard.explorer.capture import capture
+
+    model = options.load(directory, "cpu")
+    journey = capture(model, text, target, top=top)
+    if as_json:
+        output.as_json(asdict(journey))
+    else:
+        show(journey, only)
+
+
+def show(journey: "Journey", only: int | None = None) -> None:
+    for tokens, embedded in zip(journey.tokens, journey.embeddings, strict=True):
+        show_tokens(tokens, embedded)
+    texts = {tokens.side: [visible(piece) for piece in tokens.pieces] for tokens in journey.tokens}
+    for block in journey.blocks:
+        if only is None or block.index == only - 1:
+            show_block(block, texts)
+    show_next(journey)
+
+
+def show_tokens(tokens: "Tokens", embedded: "Embedded") -> None:
+    positions = embedded.position_norms
+    rows = [
+        (
+            str(place),
+            visible(piece),
+            str(number),
+            f"{embedded.token_norms[place]:.2f}",
+            f"{positions[place]:.2f}" if positions else "in attention",
+            f"{embedded.output_norms[place]:.2f}",
+        )
+        for place, (piece, number) in enumerate(zip(tokens.pieces, tokens.ids, strict=True))
+    ]
+    header = ("place", "piece", "id", "|token|", "|position|", "|into block 1|")
+    output.table(rows, title=f"{tokens.side} -> tokens -> embeddings + positions", header=header, right="r rrrr")
+    output.say()
+
+
+def show_block(block: "BlockView", texts: dict[str, list[str]]) -> None:
+    own = texts["source" if block.stack == "encoder" else "target"] if "source" in texts else texts["text"]
+    rows = [(f"head {i}", *head_cells(head, own, own)) for i, head in enumerate(block.attention, 1)]
+    if block.cross is not None:
+        rows += [(f"cross {i}", *head_cells(head, own, texts["source"])) for i, head in enumerate(block.cross, 1)]
+    name = "" if block.stack == "stack" else f"{block.stack} "
+    output.table(rows, title=f"{name}block {block.index + 1}")
+    for part, norms in block.norms.items():
+        mean = sum(norms) / len(norms)
+        output.say(f"  residual {part.replace('_', ' '):18} |x| {min(norms):.2f} … {max(norms):.2f}, mean {mean:.2f}")
+    output.say()
+
+
+def head_cells(head: "Head", queries: list[str], keys: list[str]) -> list[str]:
+    """The strongest links of a head, one for a token, and its habit."""
+    strongest = sorted((looks[0] for looks in head.looks), key=lambda look: -look.weight)[:LINKS]
+    links = [f"{queries[look.query]} → {keys[look.key]} {look.weight:.2f}" for look in strongest]
+    habit = f"{head.share:.0%} to {head.habit}" if head.habit else ""
+    return [*links, *[""] * (LINKS - len(links)), habit]
+
+
+def show_next(journey: "Journey") -> None:
+    if journey.labels:
+        output.table([(f"{chance:.1%}", name) for name, chance in journey.labels.items()], title="labels", right="r")
+    if not journey.next:
+        return
+    pieces = journey.tokens[-1].pieces
+    after = "at each place" if journey.family == "encoder" else "after each token"
+    rows = [
+        (visible(piece), *(f"{visible(guess.token)} {guess.probability:.1%}" for guess in guesses))
+        for piece, guesses in zip(pieces, journey.next, strict=True)
+    ]
+    output.table(rows, title=f"logits -> the likeliest tokens {after}")
+
+
+def visible(piece: str) -> str:
+    """A piece with its spaces and line ends to be seen: byte-level BPE spells them Ġ and Ċ, sentencepiece ▁."""
+    return piece.replace("Ġ", "▁").replace("Ċ", "⏎").replace("\n", "⏎")

@@ -1,0 +1,117 @@
+"""Settings on disk -> frozen dataclasses, strictly.
+
+An unknown key, a wrong type or a missing value is an error that names the file, the key and the nearest
+key that exists. Nothing is guessed and nothing is dropped: a misspelt key that silently falls back to a
+default costs someone a night of training.
+"""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from regard.errors import ConfigError
+
+Settings = TypeVar("Settings")
+
+
+def read(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
+    """Fill the dataclass `kind` from `raw`; `where` (a file, a table) opens every message."""
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
+    for key in raw:
+        if key not in fields:
+            raise ConfigError(f"{where}: unknown key '{key}'{did_you_mean(key, fields)}")
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in raw:
+            raise ConfigError(f"{where}: the key '{name}' is missing")
+    values = {key: _value(hints[key], value, f"{where}: '{key}'") for key, value in raw.items()}
+    try:
+        return kind(**values)
+    except ConfigError as error:  # from __post_init__, which knows the rule but not the file
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def plain(settings: Any) -> dict[str, Any]:
+    """The dataclass as JSON-ready values: the inverse of `read`."""
+    return {
+        field.name: _plain_value(getattr(settings, field.name)) for field in dataclasses.fields(settings) if field.init
+    }
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    return _load(path, json.loads, "JSON")
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    return _load(path, tomllib.loads, "TOML")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """' - did you mean 'x'?' if something is near, or else ''."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" - did you mean '{near[0]}'?" if near else ""
+
+
+def one_of(value: str, known: Iterable[str], what: str) -> None:
+    """Complain, with the nearest name, about a value that is not in the list."""
+    choices = list(known)
+    if value not in choices:
+        hint = did_you_mean(value, choices) or f" - known: {', '.join(choices)}"
+        raise ConfigError(f"unknown {what} '{value}'{hint}")
+
+
+def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, Any]:
+    try:
+        raw = parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:  # every parser's error and bad UTF-8 are ValueErrors
+        raise ConfigError(f"{path}: is not valid {language} ({' '.join(str(error).split())})") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: must hold a table of keys, not a {type(raw).__name__}")
+    return raw
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """Check one value against its type hint, and convert where JSON has no such type (tuples, tables)."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (hint,) = (argument for argument in arguments if argument is not type(None))
+        return _value(hint, value, where)
+    if origin is Literal:
+        if value not in arguments:
+            near = did_you_mean(str(value), map(str, arguments))
+            raise ConfigError(f"{where} must be one of {', '.join(map(str, arguments))}, not {value!r}{near}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{where} must be a list, not {value!r}")
+        return tuple(_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a table, not {value!r}")
+        return read(typing.cast(type, hint), value, where)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{where} must be {_spelled(hint)}, not {value!r}")
+    return value
+
+
+def _plain_value(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return plain(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _spelled(hint: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(hint, hint.__name__)

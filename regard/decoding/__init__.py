@@ -1,0 +1,1 @@
+"""Logits -> tokens. Sees a step function, never a family."""

@@ -1,0 +1,74 @@
+"""Everything that can go wrong for a user, as one tree.
+
+    RegardError                                                      exit  HTTP
+    ├── UsageError      called in a way that cannot work                2   400
+    │   └── TaskError   asked for what this family cannot do            2   400
+    ├── ConfigError     a setting is unknown, or they contradict        3   400
+    ├── InputError      the text or the ids cannot be used              4   400
+    │   └── InputTooLong   more tokens than the model's context         4   413
+    ├── ModelError      a model directory cannot be used                5   500
+    │   ├── WeightsError   the tensors do not fit the model             5   500
+    │   └── TokenizerError the tokenizer files are missing or broken    5   500
+    └── OutputError     a result cannot be written                      6   500
+
+Each message is one line: what is wrong and where, what was expected, what to do.
+Programmers' mistakes are `assert`s, not part of this tree.
+"""
+
+
+class RegardError(Exception):
+    """The root: anything that regard raises on purpose."""
+
+    exit_code = 1
+    http_status = 500
+
+
+class UsageError(RegardError):
+    """Called in a way that cannot work."""
+
+    exit_code = 2
+    http_status = 400
+
+
+class TaskError(UsageError):
+    """This family cannot do what was asked of it."""
+
+
+class ConfigError(RegardError):
+    """A setting is unknown, out of range, or contradicts another."""
+
+    exit_code = 3
+    http_status = 400
+
+
+class InputError(RegardError):
+    """The text, the ids or the image cannot be used."""
+
+    exit_code = 4
+    http_status = 400
+
+
+class InputTooLong(InputError):
+    """More tokens than the model's context."""
+
+    http_status = 413
+
+
+class ModelError(RegardError):
+    """A model directory is missing, incomplete or broken."""
+
+    exit_code = 5
+
+
+class WeightsError(ModelError):
+    """The tensors on disk do not fit the model."""
+
+
+class TokenizerError(ModelError):
+    """The tokenizer's files are missing or broken."""
+
+
+class OutputError(RegardError):
+    """A result cannot be written."""
+
+    exit_code = 6

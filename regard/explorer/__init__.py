@@ -1,0 +1,1 @@
+"""Looking inside: a forward pass, told as a story of stages."""

@@ -1,0 +1,196 @@
+"""What a model is made of, family by family: frozen settings, checked when they are made.
+
+BlockConfig ── what every block needs
+├── Seq2SeqConfig   an encoder and a decoder (the paper's, Marian's)
+├── TextConfig ──── one stack over text
+│   ├── EncoderConfig   BERT, RoFormer, sentence embeddings
+│   └── DecoderConfig   GPT-2, Llama
+└── VisionConfig    ViT
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.errors import ConfigError
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+Norm = Literal["layer", "rms"]
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig:
+    """One Transformer block, in numbers."""
+
+    width: int
+    """Size of the residual stream."""
+    heads: int
+    """Query heads."""
+    kv_heads: int | None = None
+    """Key/value heads; as many as query heads unless given. 1 is multi-query, between is grouped-query."""
+    head_width: int | None = None
+    """One head's width; width / heads unless given."""
+    inner: int
+    """Inner width of the feed-forward part."""
+    activation: Activation = "relu"
+    """Of the feed-forward part; swiglu is the gated one."""
+    norm: Norm = "layer"
+    norm_eps: float = 1e-5
+    norm_first: bool = False
+    """Pre-norm (with one more norm after the last block) rather than post-norm."""
+    attention_bias: bool = True
+    """Biases on the query, key and value projections."""
+    attention_output_bias: bool = True
+    feedforward_bias: bool = True
+    dropout: float = 0.0
+    """On every part's output and on the embeddings, while training."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "heads", "kv_heads", "head_width", "inner"):
+            at_least(name, getattr(self, name), 1)
+        if self.head_width is None and self.width % self.heads:
+            raise ConfigError(f"width {self.width} is no multiple of heads {self.heads}; give head_width as well")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ConfigError(f"heads {self.heads} is no multiple of kv_heads {self.kv_heads}")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"dropout {self.dropout} is not in 0 … 1")
+
+    @property
+    def one_head(self) -> int:
+        """The head width, worked out."""
+        return self.width // self.heads if self.head_width is None else self.head_width
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryScaling:
+    """How rotary positions are stretched beyond the context that was trained on."""
+
+    kind: Literal["linear", "llama3"]
+    factor: float
+    low: float = 1.0
+    """llama3: pairs with fewer turns than this in the original context are slowed by the whole factor."""
+    high: float = 4.0
+    """llama3: pairs with more turns than this are left as they are."""
+    original_context: int = 8192
+    """llama3: the context before stretching."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(BlockConfig):
+    """An encoder that reads, and a decoder that writes while looking at what was read."""
+
+    vocab: int
+    """Pieces of the target side; of both sides where the embeddings are shared."""
+    source_vocab: int | None = None
+    """Pieces of the source side, where it has a vocabulary of its own."""
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    context: int = 512
+    """Longest source, and longest target."""
+    positions: Positions = "sinusoidal"
+    tied: Literal["none", "target", "all"] = "all"
+    """Which embeddings are one matrix: target input and output (two ways), or source as well (three ways)."""
+    scale_embeddings: bool = True
+    """Multiply embeddings by sqrt(width), as the paper does."""
+    output_bias: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self.vocab, self.context, self.positions, self.one_head)
+        at_least("source_vocab", self.source_vocab, 1)
+        at_least("encoder_layers", self.encoder_layers, 1)
+        at_least("decoder_layers", self.decoder_layers, 1)
+        if self.tied == "all" and self.source_vocab not in (None, self.vocab):
+            raise ConfigError(
+                "tied = 'all' needs one vocabulary for both sides; leave source_vocab out or tie 'target'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(BlockConfig):
+    """One stack of blocks over one text."""
+
+    vocab: int
+    layers: int
+    context: int
+    positions: Positions = "learned"
+    rotary_base: float = 10000.0
+    rotary_scaling: RotaryScaling | None = None
+    scale_embeddings: bool = False
+    embedding_norm: bool = False
+    """A norm on the sum of the embeddings, before the first block (BERT)."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes, where the head is a classifier."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self.vocab, self.context, self.positions, self.one_head)
+        at_least("layers", self.layers, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(TextConfig):
+    """Every token sees every other: BERT and its kin."""
+
+    segments: int = 0
+    """Kinds of segments (BERT's sentence A and sentence B); 0 for none."""
+    head: Literal["none", "masked_lm", "classifier"] = "none"
+    pooler: Literal["none", "tanh", "relu", "gelu", "gelu_tanh", "silu"] = "none"
+    """A layer on the first token's state, before the classifier, with this activation (BERT's is tanh)."""
+    pooling: Literal["mean", "first", "pooler"] = "mean"
+    """How the states become one vector in `embed`."""
+    normalize: bool = False
+    """Whether that vector is brought to length 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.head == "classifier") != bool(self.labels):
+            raise ConfigError("labels and head = 'classifier' go together")
+        if self.pooling == "pooler" and self.pooler == "none":
+            raise ConfigError("pooling = 'pooler' needs a pooler")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(TextConfig):
+    """Every token sees those before it: GPT-2, Llama and their kin."""
+
+    head: Literal["lm", "classifier"] = "lm"
+    tied: bool = True
+    """The output projection is the embedding matrix."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.head == "classifier") != bool(self.labels):
+            raise ConfigError("labels and head = 'classifier' go together")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionConfig(BlockConfig):
+    """An encoder over the patches of an image, with a class token in front: ViT."""
+
+    layers: int
+    image: int = 224
+    """Height and width of the image, in pixels."""
+    patch: int = 16
+    channels: int = 3
+    labels: tuple[str, ...] = ()
+    """Names of the classes; without them the model gives states only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("layers", "image", "patch", "channels"):
+            at_least(name, getattr(self, name), 1)
+        if self.image % self.patch:
+            raise ConfigError(f"patches of {self.patch} do not tile an image of {self.image}")
+
+
+def at_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise ConfigError(f"{name} must be at least {least}, not {value}")
+
+
+def check_text(vocab: int, context: int, positions: Positions, head_width: int) -> None:
+    at_least("vocab", vocab, 1)
+    at_least("context", context, 1)
+    if positions == "rotary" and head_width % 2:
+        raise ConfigError(f"rotary positions need an even head width, not {head_width}")

@@ -1,0 +1,77 @@
+"""Decoder: every token sees those before it. GPT-2, Llama.
+
+    ids -> embeddings + positions -> [ the block ] x N -> logits of the next token
+
+B batch  L new tokens  S all tokens so far  D width  V vocabulary  N labels
+"""
+
+from torch import Tensor, nn
+
+from regard.blocks import masks
+from regard.blocks.cache import Cache
+from regard.blocks.trace import Trace, inside, note
+from regard.models.config import DecoderConfig
+from regard.models.heads import last_token
+from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
+
+
+class Decoder(nn.Module):
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = TextEmbedding(
+            config,
+            make_tokens(config, config.vocab, scaled=config.scale_embeddings),
+            make_added_positions(config, config.positions, config.context),
+            norm=config.embedding_norm,
+        )
+        self.stack = make_stack(
+            config,
+            config.layers,
+            config.positions,
+            rotary_base=config.rotary_base,
+            rotary_scaling=config.rotary_scaling,
+        )
+        outputs = config.vocab if config.head == "lm" else len(config.labels)
+        self.output = nn.Linear(config.width, outputs, bias=False)
+        self.tie()
+
+    def tie(self) -> None:
+        """The output projection is the embedding matrix, where it is configured so."""
+        if self.config.tied and self.config.head == "lm":
+            self.output.weight = self.embedding.tokens.weight
+
+    def new_cache(self) -> Cache:
+        return Cache(self.config.layers)
+
+    def states(
+        self,
+        ids_BL: Tensor,
+        present_BL: Tensor | None = None,
+        cache: Cache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Each new token's vector, having seen those before it. `present` is True where it is no padding."""
+        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
+        may_attend, positions_BS = read_with(cache, present_BL)
+        positions_BL = positions_BS[:, -ids_BL.shape[1] :]
+        x_BLD = self.embedding(ids_BL, positions_BL, trace=inside(trace, "embedding"))
+        states_BLD: Tensor = self.stack(
+            x_BLD, may_attend, positions_BS=positions_BS, cache=cache, trace=inside(trace, "stack")
+        )
+        return states_BLD
+
+    def forward(
+        self,
+        ids_BL: Tensor,
+        present_BL: Tensor | None = None,
+        cache: Cache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Logits of the next token at each place (B, L, V); of a classifier, at the last real token (B, N)."""
+        states = self.states(ids_BL, present_BL, cache, trace)
+        if self.config.head == "classifier":
+            states = states[:, -1] if present_BL is None else last_token(states, present_BL)
+        logits: Tensor = self.output(states)
+        note(trace, "logits", logits)
+        return logits

@@ -1,0 +1,97 @@
+"""Encoder: every token sees every other. BERT, RoFormer, sentence embeddings.
+
+    ids -> embeddings + positions -> [ the block ] x N -> head
+
+B batch  L length  D width  V vocabulary  N labels
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.blocks import masks
+from regard.blocks.trace import Trace, inside, note
+from regard.models.config import EncoderConfig
+from regard.models.heads import MaskedLanguageHead, Pooler, first_token, mean_pool
+from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens
+
+
+class Encoder(nn.Module):
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = TextEmbedding(
+            config,
+            make_tokens(config, config.vocab, scaled=config.scale_embeddings),
+            make_added_positions(config, config.positions, config.context),
+            segments=config.segments,
+            norm=config.embedding_norm,
+        )
+        self.stack = make_stack(
+            config,
+            config.layers,
+            config.positions,
+            rotary_base=config.rotary_base,
+            rotary_scaling=config.rotary_scaling,
+        )
+        self.pooler = Pooler(config.width, config.pooler) if config.pooler != "none" else None
+        self.masked_lm = MaskedLanguageHead(config) if config.head == "masked_lm" else None
+        self.classifier = nn.Linear(config.width, len(config.labels)) if config.head == "classifier" else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.tie()
+
+    def tie(self) -> None:
+        """The masked-LM head's last matrix is the embedding matrix."""
+        if self.masked_lm is not None:
+            self.masked_lm.output.weight = self.embedding.tokens.weight
+
+    def states(
+        self,
+        ids_BL: Tensor,
+        present_BL: Tensor | None = None,
+        segments_BL: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Each token's vector in its context. `present` is True where a token is no padding. -> (B, L, D)"""
+        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
+        positions_BL = masks.positions(present_BL)
+        may_attend = masks.padding(present_BL)
+        x_BLD = self.embedding(ids_BL, positions_BL, segments_BL, trace=inside(trace, "embedding"))
+        states_BLD: Tensor = self.stack(x_BLD, may_attend, positions_BS=positions_BL, trace=inside(trace, "stack"))
+        return states_BLD
+
+    def forward(
+        self,
+        ids_BL: Tensor,
+        present_BL: Tensor | None = None,
+        segments_BL: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Logits of the head: (B, L, V) of a masked LM, (B, N) of a classifier. Without a head, the states."""
+        out = self.states(ids_BL, present_BL, segments_BL, trace)
+        if self.masked_lm is not None:
+            out = self.masked_lm(out)
+        if self.classifier is not None:
+            summary_BD = out[:, 0] if present_BL is None else first_token(out, present_BL)
+            summary_BD = summary_BD if self.pooler is None else self.pooler(summary_BD)
+            out = self.classifier(self.dropout(summary_BD))
+        note(trace, "logits" if self.config.head != "none" else "states", out)
+        return out
+
+    def embed(
+        self,
+        ids_BL: Tensor,
+        present_BL: Tensor,
+        segments_BL: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """One vector for each text. -> (B, D)"""
+        states_BLD = self.states(ids_BL, present_BL, segments_BL, trace)
+        match self.config.pooling:
+            case "mean":
+                vector_BD = mean_pool(states_BLD, present_BL)
+            case "first":
+                vector_BD = first_token(states_BLD, present_BL)
+            case "pooler":
+                assert self.pooler is not None
+                vector_BD = self.pooler(first_token(states_BLD, present_BL))
+        return F.normalize(vector_BD, dim=-1) if self.config.normalize else vector_BD

@@ -1,0 +1,101 @@
+"""Encoder and decoder: one reads, the other writes while looking at what was read. Translation.
+
+    source ids -> embeddings + positions -> [ the block ] x N = memory
+    target ids -> embeddings + positions -> [ the block, looking at memory ] x N -> logits of the next token
+
+B batch  S source length  L new target tokens  D width  V vocabulary
+"""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from regard.blocks import masks
+from regard.blocks.cache import Cache
+from regard.blocks.trace import Trace, inside, note
+from regard.models.config import Seq2SeqConfig
+from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
+
+
+class Memory(NamedTuple):
+    """What was read: the encoder's output, and which of it is no padding."""
+
+    states_BSD: Tensor
+    present_BS: Tensor
+
+
+class Seq2Seq(nn.Module):
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        source_vocab = config.vocab if config.source_vocab is None else config.source_vocab
+        self.source = self._embedding(source_vocab)
+        self.encoder = make_stack(config, config.encoder_layers, config.positions)
+        self.target = self._embedding(config.vocab)
+        self.decoder = make_stack(config, config.decoder_layers, config.positions, cross=True)
+        self.output = nn.Linear(config.width, config.vocab, bias=config.output_bias)
+        self.tie()
+
+    def _embedding(self, vocab: int) -> TextEmbedding:
+        config = self.config
+        return TextEmbedding(
+            config,
+            make_tokens(config, vocab, scaled=config.scale_embeddings),
+            make_added_positions(config, config.positions, config.context),
+        )
+
+    def tie(self) -> None:
+        """Make one matrix of the embeddings that are configured to be one; the first in the file is the one."""
+        if self.config.tied == "all":
+            self.target.tokens.weight = self.source.tokens.weight
+        if self.config.tied != "none":
+            self.output.weight = self.target.tokens.weight
+
+    def new_cache(self) -> Cache:
+        return Cache(self.config.decoder_layers)
+
+    def encode(self, ids_BS: Tensor, present_BS: Tensor | None = None, trace: Trace | None = None) -> Memory:
+        """Read the source. `present` is True where a token is no padding."""
+        present_BS = masks.everyone_present(ids_BS) if present_BS is None else present_BS
+        positions_BS = masks.positions(present_BS)
+        may_attend = masks.padding(present_BS)
+        x_BSD = self.source(ids_BS, positions_BS, trace=inside(trace, "source"))
+        states_BSD = self.encoder(x_BSD, may_attend, positions_BS=positions_BS, trace=inside(trace, "encoder"))
+        return Memory(states_BSD, present_BS)
+
+    def decode(
+        self,
+        ids_BL: Tensor,
+        memory: Memory,
+        present_BL: Tensor | None = None,
+        cache: Cache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Logits of the next target token at each place. -> (B, L, V)"""
+        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
+        may_attend, positions_BS = read_with(cache, present_BL)
+        x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=inside(trace, "target"))
+        x_BLD = self.decoder(
+            x_BLD,
+            may_attend,
+            positions_BS=positions_BS,
+            memory_BSD=memory.states_BSD,
+            may_attend_memory=masks.padding(memory.present_BS),
+            cache=cache,
+            trace=inside(trace, "decoder"),
+        )
+        logits_BLV: Tensor = self.output(x_BLD)
+        note(trace, "logits", logits_BLV)
+        return logits_BLV
+
+    def forward(
+        self,
+        source_BS: Tensor,
+        target_BL: Tensor,
+        source_present_BS: Tensor | None = None,
+        target_present_BL: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Teacher forcing: the whole target at once, each place predicting the next token. -> (B, L, V)"""
+        memory = self.encode(source_BS, source_present_BS, trace)
+        return self.decode(target_BL, memory, target_present_BL, trace=trace)

@@ -1,0 +1,212 @@
+"""What the text families share: how text enters, and [ the block ] x N. Settings in, parts out.
+
+This is the one place where a setting's name becomes a part.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.blocks import masks
+from regard.blocks.attention import Attention
+from regard.blocks.block import AddAndNorm, Block
+from regard.blocks.cache import Cache
+from regard.blocks.embeddings import TokenEmbedding
+from regard.blocks.feedforward import FeedForward, SwiGLU
+from regard.blocks.norms import LayerNorm, RMSNorm
+from regard.blocks.positions import (
+    Alibi,
+    Learned,
+    Rescale,
+    Rotary,
+    Sinusoidal,
+    linear_rescale,
+    llama3_rescale,
+)
+from regard.blocks.trace import Trace, inside, note
+from regard.models.config import BlockConfig, Positions, RotaryScaling
+
+
+class TextEmbedding(nn.Module):
+    """tokens (+ segments) + positions, then perhaps a norm."""
+
+    def __init__(
+        self,
+        config: BlockConfig,
+        tokens: TokenEmbedding,
+        positions: nn.Module | None,
+        *,
+        segments: int = 0,
+        norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.tokens, self.positions = tokens, positions
+        self.segments = TokenEmbedding(segments, config.width) if segments else None
+        self.norm = make_norm(config) if norm else None
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        ids_BL: Tensor,
+        positions_BL: Tensor,
+        segments_BL: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        x_BLD: Tensor = self.tokens(ids_BL)
+        note(trace, "tokens", x_BLD)
+        if self.segments is not None:
+            x_BLD = x_BLD + self.segments(torch.zeros_like(ids_BL) if segments_BL is None else segments_BL)
+        if self.positions is not None:
+            where_BLD = self.positions(positions_BL)
+            note(trace, "positions", where_BLD)
+            x_BLD = x_BLD + where_BLD.to(x_BLD.dtype)
+        if self.norm is not None:
+            x_BLD = self.norm(x_BLD)
+        note(trace, "output", x_BLD)
+        dropped: Tensor = self.dropout(x_BLD)
+        return dropped
+
+
+class Stack(nn.Module):
+    """[ the block ] x N, and a last norm where the blocks are pre-norm."""
+
+    def __init__(
+        self,
+        config: BlockConfig,
+        layers: int,
+        *,
+        cross: bool = False,
+        rotary: Rotary | None = None,
+        alibi: Alibi | None = None,
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(make_block(config, cross=cross) for _ in range(layers))
+        self.norm = make_norm(config) if config.norm_first else None
+        self.rotary, self.alibi = rotary, alibi
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        may_attend: Tensor | None = None,
+        *,
+        positions_BS: Tensor | None = None,
+        memory_BSD: Tensor | None = None,
+        may_attend_memory: Tensor | None = None,
+        cache: Cache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """`positions` are those of every key; the queries are the last of them (all, unless there is a cache)."""
+        rotation = bias = None
+        if positions_BS is not None:
+            positions_BL = positions_BS[:, -x_BLD.shape[1] :]
+            rotation = None if self.rotary is None else self.rotary(positions_BL)
+            bias = None if self.alibi is None else self.alibi(positions_BL, positions_BS)
+        for i, block in enumerate(self.blocks):
+            x_BLD = block(
+                x_BLD,
+                may_attend,
+                rotation=rotation,
+                bias=bias,
+                memory_BSD=memory_BSD,
+                may_attend_memory=may_attend_memory,
+                cache=cache and cache.blocks[i],
+                trace=inside(trace, f"blocks.{i}"),
+            )
+        if self.norm is not None:
+            x_BLD = self.norm(x_BLD)
+        note(trace, "output", x_BLD)
+        return x_BLD
+
+
+# ---- a setting's name -> a part -------------------------------------------------------------------------------
+
+
+def make_block(config: BlockConfig, *, cross: bool = False) -> Block:
+    return Block(
+        make_attention(config),
+        make_residual(config),
+        make_feedforward(config),
+        make_residual(config),
+        make_attention(config) if cross else None,
+        make_residual(config) if cross else None,
+    )
+
+
+def make_attention(config: BlockConfig) -> Attention:
+    return Attention(
+        config.width,
+        config.heads,
+        kv_heads=config.kv_heads,
+        head_width=config.head_width,
+        bias=config.attention_bias,
+        output_bias=config.attention_output_bias,
+    )
+
+
+def make_residual(config: BlockConfig) -> AddAndNorm:
+    return AddAndNorm(make_norm(config), norm_first=config.norm_first, dropout=config.dropout)
+
+
+def make_feedforward(config: BlockConfig) -> nn.Module:
+    if config.activation == "swiglu":
+        return SwiGLU(config.width, config.inner, bias=config.feedforward_bias)
+    return FeedForward(config.width, config.inner, config.activation, bias=config.feedforward_bias)
+
+
+def make_norm(config: BlockConfig) -> nn.Module:
+    return (RMSNorm if config.norm == "rms" else LayerNorm)(config.width, eps=config.norm_eps)
+
+
+def make_tokens(config: BlockConfig, vocab: int, *, scaled: bool) -> TokenEmbedding:
+    return TokenEmbedding(vocab, config.width, scale=math.sqrt(config.width) if scaled else 1.0)
+
+
+def make_added_positions(config: BlockConfig, positions: Positions, context: int) -> nn.Module | None:
+    """The positions that are added to the embeddings; rotary and ALiBi act inside attention instead."""
+    match positions:
+        case "sinusoidal":
+            return Sinusoidal(config.width)
+        case "sinusoidal_halves":
+            return Sinusoidal(config.width, interleaved=False)
+        case "learned":
+            return Learned(context, config.width)
+        case _:
+            return None
+
+
+def make_stack(
+    config: BlockConfig,
+    layers: int,
+    positions: Positions,
+    *,
+    cross: bool = False,
+    rotary_base: float = 10000.0,
+    rotary_scaling: RotaryScaling | None = None,
+) -> Stack:
+    rotary = alibi = None
+    if positions == "rotary":
+        rotary = Rotary(config.one_head, base=rotary_base, rescale=make_rescale(rotary_scaling))
+    if positions == "alibi":
+        alibi = Alibi(config.heads)
+    return Stack(config, layers, cross=cross, rotary=rotary, alibi=alibi)
+
+
+def make_rescale(scaling: RotaryScaling | None) -> Rescale | None:
+    if scaling is None:
+        return None
+    if scaling.kind == "linear":
+        return linear_rescale(scaling.factor)
+    return llama3_rescale(scaling.factor, scaling.low, scaling.high, scaling.original_context)
+
+
+def read_with(cache: Cache | None, present_BL: Tensor) -> tuple[Tensor | None, Tensor]:
+    """What a decoder's new tokens may look at, and where every token so far stands.
+
+    Padding costs a mask; without it (the usual case) one new token may look at everything, and that is no mask.
+    """
+    present_BS = present_BL if cache is None else cache.read(present_BL)
+    new, keys = present_BL.shape[1], present_BS.shape[1]
+    ahead = masks.look_ahead(new, keys, device=present_BL.device) if new > 1 else None
+    padded = masks.padding(present_BS)
+    return masks.combine(ahead, padded), masks.positions(present_BS)

@@ -1,0 +1,49 @@
+"""Vision: an image is a sentence of patches. ViT.
+
+    pixels -> patches -> embeddings, a class token in front, + positions -> [ the block ] x N -> label
+
+B batch  C channels  Y X height and width  P patches and the class token  D width  N labels
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.blocks.embeddings import PatchEmbedding
+from regard.blocks.positions import Learned
+from regard.blocks.trace import Trace, inside, note
+from regard.models.config import VisionConfig
+from regard.models.stack import Stack
+
+
+class Vision(nn.Module):
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.patches = PatchEmbedding(config.image, config.patch, config.channels, config.width)
+        self.class_token = nn.Parameter(torch.zeros(config.width))
+        self.positions = Learned(self.patches.patches + 1, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.stack = Stack(config, config.layers)
+        self.classifier = nn.Linear(config.width, len(config.labels)) if config.labels else None
+
+    def tie(self) -> None:
+        """Nothing is shared here."""
+
+    def states(self, pixels_BCYX: Tensor, trace: Trace | None = None) -> Tensor:
+        """A vector for the image (first) and for each patch. -> (B, P, D)"""
+        patches_BPD = self.patches(pixels_BCYX)
+        note(trace, "embedding.patches", patches_BPD)
+        first_B1D = self.class_token.expand(len(pixels_BCYX), 1, -1)
+        x_BPD = torch.cat((first_B1D, patches_BPD), dim=1) + self.positions.weight
+        note(trace, "embedding.output", x_BPD)
+        states_BPD: Tensor = self.stack(self.dropout(x_BPD), trace=inside(trace, "stack"))
+        return states_BPD
+
+    def forward(self, pixels_BCYX: Tensor, trace: Trace | None = None) -> Tensor:
+        """Logits of the labels (B, N); without labels, the states."""
+        states_BPD = self.states(pixels_BCYX, trace)
+        if self.classifier is None:
+            return states_BPD
+        logits_BN: Tensor = self.classifier(states_BPD[:, 0])
+        note(trace, "logits", logits_BN)
+        return logits_BN

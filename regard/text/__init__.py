@@ -1,0 +1,1 @@
+"""text <-> tokens. Start at `tokenizer.py`; there is no torch in this folder."""

@@ -1,0 +1,120 @@
+"""What tokenizer_config.json and its neighbours say: which tokens are special, and how to tidy up a text.
+
+Most of their keys steer Python classes of `transformers`; only those that change ids or text are read here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import TokenizerError
+from regard.text.files import json_of
+
+FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+
+# our name -> the keys that may name it, first come first served: GPT has a bos, BERT a cls, ALBERT both
+ROLES = {
+    "pad": ("pad_token",),
+    "start": ("bos_token", "cls_token"),
+    "end": ("eos_token", "sep_token"),
+    "unknown": ("unk_token",),
+    "mask": ("mask_token",),
+}
+# the names used when no file says: GPT-2's own tokenizer_config.json, for one, names no token at all
+WELL_KNOWN = {
+    "pad": ("[PAD]", "<pad>", "<|pad|>"),
+    "start": ("[CLS]", "<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
+    "end": ("[SEP]", "</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    "unknown": ("[UNK]", "<unk>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    named: Mapping[str, str | None]
+    """Key (`eos_token`) -> token; None if a file says null, which forbids the well-known name too."""
+    special: tuple[str, ...]
+    """Every token that decoding leaves out, the unnamed extra ones included."""
+    added: Mapping[str, Mapping[str, Any]]
+    """Token -> its `id` and flags (`special`, `lstrip` ...), where the files list added tokens."""
+    clean_up: bool
+    """Take out the space before punctuation after decoding. transformers 5: off unless asked for."""
+    clean_up_bpe: bool
+    """... for BPE too, whose spaces are the text's own, so that transformers 5 asks a second time."""
+    separate_vocabs: bool
+    """Marian: the target language has a vocabulary of its own."""
+
+    def role(self, role: str, ids: Mapping[str, int]) -> int | None:
+        """The id of `pad`, `start`, `end`, `unknown` or `mask`; None if this vocabulary has no such token."""
+        keys = [key for key in ROLES[role] if key in self.named]
+        candidates = [self.named[key] for key in keys] if keys else WELL_KNOWN[role]
+        return next((ids[token] for token in candidates if token is not None and token in ids), None)
+
+
+def settings_of(files: Mapping[str, bytes], directory: Path) -> Settings:
+    raw = {name: json_of(files[name], directory / name) for name in FILES if name in files}
+    config = raw.get("tokenizer_config.json", {})
+    added = _added(config.get("added_tokens_decoder"), directory / "tokenizer_config.json")
+    named = _named(config, directory / "tokenizer_config.json")
+    extra = _extra(config, directory / "tokenizer_config.json")
+    if "added_tokens_decoder" not in config:  # the two older files count only for a directory of before that key
+        added = {token: {"id": number} for token, number in raw.get("added_tokens.json", {}).items()}
+        tokens_map = raw.get("special_tokens_map.json", {})
+        named |= _named(tokens_map, directory / "special_tokens_map.json")
+        extra += _extra(tokens_map, directory / "special_tokens_map.json")
+    for token, entry in added.items():
+        if type(entry.get("id")) is not int:
+            raise TokenizerError(f"{directory / 'added_tokens.json'}: the id of {token!r} must be a whole number")
+    return Settings(
+        named=named,
+        special=tuple(dict.fromkeys([*(token for token in named.values() if token), *extra])),
+        added=added,
+        clean_up=config.get("clean_up_tokenization_spaces") is True,
+        clean_up_bpe=config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output") is True,
+        separate_vocabs=config.get("separate_vocabs") is True,
+    )
+
+
+def clean_up(text: str) -> str:
+    """The ten replacements of transformers' `clean_up_tokenization`, in its order."""
+    for spaced in (" .", " ?", " !", " ,"):
+        text = text.replace(spaced, spaced[1:])
+    text = text.replace(" ' ", "'")
+    for spaced in (" n't", " 'm", " 's", " 've", " 're"):
+        text = text.replace(spaced, spaced[1:])
+    return text
+
+
+def _named(table: Mapping[str, Any], path: Path) -> dict[str, str | None]:
+    keys = [key for keys in ROLES.values() for key in keys if key in table]
+    return {key: None if table[key] is None else _content(table[key], key, path) for key in keys}
+
+
+def _extra(table: Mapping[str, Any], path: Path) -> list[str]:
+    found = table.get("extra_special_tokens") or table.get("additional_special_tokens") or []
+    entries: Iterable[Any] = found.values() if isinstance(found, dict) else found
+    if not isinstance(found, list | dict):
+        raise TokenizerError(f"{path}: 'additional_special_tokens' must be a list, not {found!r}")
+    return [_content(entry, "additional_special_tokens", path) for entry in entries]
+
+
+def _added(table: Any, path: Path) -> dict[str, dict[str, Any]]:
+    """{"7": {"content": "<x>", ...}} -> {"<x>": {"id": 7, ...}}"""
+    if not isinstance(table, dict | None):
+        raise TokenizerError(f"{path}: 'added_tokens_decoder' must be an object, not {table!r}")
+    entries: dict[str, dict[str, Any]] = {}
+    for number, entry in (table or {}).items():
+        if not number.isdecimal() or not isinstance(entry, dict):
+            raise TokenizerError(f"{path}: 'added_tokens_decoder' must map ids to objects, not {number!r} to {entry!r}")
+        entries[_content(entry, "added_tokens_decoder", path)] = entry | {"id": int(number)}
+    return entries
+
+
+def _content(entry: Any, key: str, path: Path) -> str:
+    """A token is a text, or an object that has it under "content"."""
+    content = entry.get("content") if isinstance(entry, dict) else entry
+    if not isinstance(content, str):
+        raise TokenizerError(f"{path}: '{key}' must be a token, not {entry!r}")
+    return content

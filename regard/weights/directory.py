@@ -1,0 +1,112 @@
+"""A model is a directory: config.json, model.safetensors, the tokenizer's files, generation_config.json.
+
+`read` takes regard's own directories and those of `transformers`; `write` makes either. A directory appears under
+its name only when it is whole: until then it is written beside it, under a name that starts with a dot.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import did_you_mean, load_json, plain, read
+from regard.errors import ModelError, OutputError
+from regard.models import FAMILIES, Family, family_of
+from regard.models.config import BlockConfig
+from regard.models.generation import Generation
+from regard.weights.tensors import ONE_FILE, existing_directory, fill, parameters, read_tensors, write_tensors
+
+CONFIG = "config.json"
+GENERATION = "generation_config.json"
+FORMAT = 1
+"""Of config.json; raised when an older regard could no longer read a newer directory."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a model directory holds besides its tokenizer."""
+
+    model: Family
+    generation: Generation
+
+    @property
+    def config(self) -> BlockConfig:
+        return self.model.config
+
+
+def read_settings_file(directory: Path) -> dict[str, object]:
+    """The raw config.json of a directory that is there and is a model's."""
+    path = existing_directory(directory) / CONFIG
+    if not path.is_file():
+        raise ModelError(f"{directory}: there is no {CONFIG}, so this is no model directory")
+    return load_json(path)
+
+
+def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
+    """regard's own directory."""
+    where = directory / CONFIG
+    unknown = raw.keys() - {"family", "format", "model"}
+    if unknown:
+        raise ModelError(f"{where}: unknown key '{min(unknown)}'{did_you_mean(min(unknown), raw.keys() - unknown)}")
+    if raw.get("format") != FORMAT:
+        raise ModelError(f"{where}: has format {raw.get('format')!r}, and this regard reads {FORMAT}")
+    family, settings = str(raw.get("family")), raw.get("model")
+    if family not in FAMILIES:
+        hint = did_you_mean(family, FAMILIES) or f"; known are {', '.join(FAMILIES)}"
+        raise ModelError(f"{where}: unknown family '{family}'{hint}")
+    if not isinstance(settings, Mapping):
+        raise ModelError(f"{where}: the table 'model' is missing")
+    config = read(FAMILIES[family][0], settings, str(where))
+    generation = Generation()
+    if (directory / GENERATION).is_file():
+        generation = read(Generation, load_json(directory / GENERATION), str(directory / GENERATION))
+    return Stored(fill(config, read_tensors(directory), directory), generation)
+
+
+def write_own(directory: Path, stored: Stored) -> None:
+    write_tensors(directory / ONE_FILE, parameters(stored.model))
+    settings = {"format": FORMAT, "family": family_of(stored.config), "model": plain(stored.config)}
+    write_json(directory / CONFIG, settings)
+    write_json(directory / GENERATION, plain(stored.generation))
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A directory to fill, which takes its name when the block ends well and vanishes when it does not."""
+    if path.exists():
+        raise OutputError(f"{path}: is there already; choose another name or remove it first")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: its parent directory does not exist")
+    try:
+        half_done = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        yield half_done
+        half_done.chmod(0o755)  # mkdtemp makes it private
+        for file in half_done.rglob("*"):
+            _sync(file)
+        os.rename(half_done, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(half_done, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """To the disk, so that a power cut cannot leave the name without the content."""
+    if os.name == "posix":
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,138 @@
+"""Directories of `transformers`, both ways, through the tables in maps/. No code of theirs is run or needed."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from regard.config import did_you_mean, load_json
+from regard.errors import ConfigError, ModelError
+from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
+from regard.models.generation import Generation
+from regard.weights.directory import CONFIG, GENERATION, Stored, write_json
+from regard.weights.maps import FOREIGN
+from regard.weights.maps.settings import number
+from regard.weights.maps.table import Foreign, to_ours, to_theirs
+from regard.weights.sentence_transformers import read_pooling, write_pooling
+from regard.weights.tensors import ONE_FILE, fill, parameters, read_tensors, write_tensors
+
+OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's, still found in the first BERTs' files
+
+
+def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Stored:
+    kind = str(raw["model_type"])
+    if kind not in FOREIGN:
+        hint = did_you_mean(kind, FOREIGN) or f"; known are {', '.join(FOREIGN)}"
+        raise ModelError(f"{directory / CONFIG}: regard does not read the model_type '{kind}'{hint}")
+    foreign = FOREIGN[kind]
+    theirs = {_modern(name): tensor for name, tensor in read_tensors(directory).items()}
+    try:
+        config = foreign.read_settings(raw, theirs)
+        generation = _read_generation(directory, raw, config)
+    except ConfigError as error:  # the tables know the key, not the directory
+        raise ConfigError(f"{directory}: {error}") from None
+    ours = to_ours(theirs, foreign, foreign.rows(config), directory)
+    if isinstance(config, EncoderConfig):
+        config = read_pooling(directory, config)
+    return Stored(fill(config, ours, directory), generation)
+
+
+def write_huggingface(directory: Path, stored: Stored) -> None:
+    foreign = _foreign_for(stored.config)
+    config = stored.config
+    theirs = to_theirs(parameters(stored.model), foreign, foreign.rows(config), bare=_is_headless(config))
+    theirs |= foreign.computed(config)
+    tokens = _their_tokens(stored.generation, config)
+    write_tensors(directory / ONE_FILE, theirs)
+    write_json(directory / CONFIG, foreign.write_settings(config) | tokens | {"dtype": "float32"})
+    if tokens:
+        never = [[token] for token in stored.generation.never]
+        length = {} if stored.generation.max_new is None else {"max_new_tokens": stored.generation.max_new}
+        write_json(directory / GENERATION, tokens | length | ({"bad_words_ids": never} if never else {}))
+    if isinstance(config, EncoderConfig) and _is_headless(config):
+        write_pooling(directory, config)
+
+
+def _is_headless(config: BlockConfig) -> bool:
+    if isinstance(config, EncoderConfig):
+        return config.head == "none"
+    return isinstance(config, VisionConfig) and not config.labels
+
+
+def _foreign_for(config: BlockConfig) -> Foreign:
+    """The model type that can say everything these settings say; found by saying it and reading it back."""
+    reasons = []
+    for foreign in FOREIGN.values():
+        if type(config) is not foreign.kind:
+            continue
+        lost = _lost_settings(config, foreign)
+        if not lost:
+            return foreign
+        reasons.append((len(lost), foreign.model_type, lost))
+    _, kind, lost = min(reasons)
+    raise ConfigError(f"cannot be written for transformers: its nearest type, {kind}, does not know {', '.join(lost)}")
+
+
+def _lost_settings(config: BlockConfig, foreign: Foreign) -> list[str]:
+    if isinstance(config, EncoderConfig):  # these travel in files of their own
+        config = replace(config, pooling="mean", normalize=False)
+    names = ["pooler.dense.weight"] if getattr(config, "pooler", "none") != "none" else []
+    names += ["final_logits_bias"] if getattr(config, "output_bias", False) else []
+    try:
+        back = foreign.read_settings(foreign.write_settings(config), names)
+    except (AssertionError, ConfigError) as error:
+        return [str(error)]
+    return [
+        f"{field.name} = {getattr(config, field.name)!r}"
+        for field in fields(config)
+        if _spelled_out(config, field.name) != _spelled_out(back, field.name)
+    ]
+
+
+def _spelled_out(config: BlockConfig, name: str) -> object:
+    """A setting's value, with the defaults that follow from other settings worked out."""
+    if name == "head_width":
+        return config.one_head
+    value = getattr(config, name)
+    if name == "kv_heads" and value is None:
+        return config.heads
+    if name == "source_vocab" and value is None:
+        return config.vocab if isinstance(config, Seq2SeqConfig) else None
+    return value
+
+
+def _read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> Generation:
+    """generation_config.json stands before config.json, where older files keep the same keys."""
+    path = directory / GENERATION
+    both = dict(raw) | (load_json(path) if path.is_file() else {})
+    both = {key: value for key, value in both.items() if value is not None}
+    translates = isinstance(config, Seq2SeqConfig)
+    start = "decoder_start_token_id" if translates else "bos_token_id"
+    ends = both.get("eos_token_id", [])
+    banned = both.get("bad_words_ids", [])
+    max_new = number(both, "max_new_tokens") if "max_new_tokens" in both else None
+    if max_new is None and translates and "max_length" in both:
+        max_new = number(both, "max_length") - 1  # theirs counts the start token
+    return Generation(
+        start=number(both, start) if start in both else None,
+        end=tuple(int(end) for end in ends) if isinstance(ends, list) else (number(both, "eos_token_id"),),
+        pad=number(both, "pad_token_id") if "pad_token_id" in both else None,
+        never=tuple(int(word[0]) for word in banned if len(word) == 1) if isinstance(banned, list) else (),
+        max_new=max_new,
+    )
+
+
+def _their_tokens(generation: Generation, config: BlockConfig) -> dict[str, object]:
+    ends = generation.end
+    tokens = {
+        "decoder_start_token_id" if isinstance(config, Seq2SeqConfig) else "bos_token_id": generation.start,
+        "eos_token_id": ends[0] if len(ends) == 1 else list(ends) or None,
+        "pad_token_id": generation.pad,
+    }
+    return {key: value for key, value in tokens.items() if value is not None}
+
+
+def _modern(name: str) -> str:
+    for old, new in OLD_NORM_NAMES.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name

@@ -1,0 +1,95 @@
+"""Reading the settings of `transformers`, key by key: only keys that are asked for here mean anything."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeVar, get_args
+
+from regard.errors import ConfigError
+from regard.models.config import Activation
+
+Plain = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Value = TypeVar("Value")
+
+THEIR_ACTIVATIONS: dict[str, Plain] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+
+def number(raw: Mapping[str, object], key: str, default: int | None = None) -> int:
+    value = raw.get(key, default)
+    if value is None:
+        raise ConfigError(f"config.json: the key '{key}' is missing")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"config.json: '{key}' must be a whole number, not {value!r}")
+    return value
+
+
+def optional_number(raw: Mapping[str, object], key: str) -> int | None:
+    return None if raw.get(key) is None else number(raw, key)
+
+
+def decimal(raw: Mapping[str, object], key: str, default: float) -> float:
+    value = raw.get(key, default)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ConfigError(f"config.json: '{key}' must be a number, not {value!r}")
+    return float(value)
+
+
+def switch(raw: Mapping[str, object], key: str, default: bool) -> bool:
+    value = raw.get(key, default)
+    if not isinstance(value, bool):
+        raise ConfigError(f"config.json: '{key}' must be true or false, not {value!r}")
+    return value
+
+
+def activation(raw: Mapping[str, object], key: str, default: str) -> Plain:
+    value = str(raw.get(key, default))
+    if value not in THEIR_ACTIVATIONS:
+        raise ConfigError(f"config.json: '{key}' is '{value}'; known are {', '.join(THEIR_ACTIVATIONS)}")
+    return THEIR_ACTIVATIONS[value]
+
+
+def their_activation(ours: Activation) -> str:
+    assert ours in get_args(Plain), f"{ours} is not one of theirs"
+    return next(name for name, known in THEIR_ACTIVATIONS.items() if known == ours)
+
+
+def must_be(raw: Mapping[str, object], key: str, value: object, why: str) -> None:
+    """A setting that regard knows in one form only."""
+    if raw.get(key, value) != value:
+        raise ConfigError(f"config.json: '{key}' is {raw[key]!r}, but {why}")
+
+
+def same_number(raw: Mapping[str, object], first: str, second: str) -> int:
+    if number(raw, first) != number(raw, second):
+        raise ConfigError(f"config.json: '{first}' and '{second}' differ; regard builds both sides alike")
+    return number(raw, first)
+
+
+def architecture(raw: Mapping[str, object]) -> str:
+    names = raw.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def labels(raw: Mapping[str, object]) -> tuple[str, ...]:
+    """The names of the classes, in order; transformers leaves the table out where there are two unnamed ones."""
+    table = raw.get("id2label")
+    if not isinstance(table, dict):
+        return tuple(f"LABEL_{i}" for i in range(number(raw, "num_labels", 2)))
+    try:
+        return tuple(str(table[str(i)]) for i in range(len(table)))
+    except KeyError as error:
+        raise ConfigError(f"config.json: 'id2label' has {len(table)} entries, but none for {error}") from None
+
+
+def their_labels(ours: tuple[str, ...]) -> dict[str, object]:
+    if not ours:
+        return {}
+    return {
+        "id2label": {str(i): name for i, name in enumerate(ours)},
+        "label2id": {name: i for i, name in enumerate(ours)},
+    }

@@ -1,0 +1,66 @@
+"""How states become one vector, as `sentence-transformers` writes it beside a BERT: modules.json, 1_Pooling/."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from regard.config import load_json
+from regard.errors import ConfigError
+from regard.models.config import EncoderConfig
+from regard.weights.directory import write_json
+
+MODULES = "modules.json"
+Pooling = Literal["mean", "first"]
+KIND = "sentence_transformers.models."
+
+
+def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
+    """The settings with the pooling that the directory asks for; as they are where it asks for none."""
+    path = directory / MODULES
+    if not path.is_file():
+        return config
+    try:
+        modules = json.loads(path.read_text(encoding="utf-8"))
+        steps = [(str(module["type"]).rsplit(".", 1)[-1], str(module["path"])) for module in modules]
+    except (ValueError, TypeError, KeyError):
+        raise ConfigError(f"{path}: must be a list of modules, each with 'type' and 'path'") from None
+    for kind, where in steps:
+        match kind:
+            case "Transformer":
+                continue
+            case "Pooling":
+                config = replace(config, pooling=_which(load_json(directory / Path(where).name / "config.json"), path))
+            case "Normalize":
+                config = replace(config, normalize=True)
+            case _:
+                raise ConfigError(
+                    f"{path}: the module '{kind}' is not known; known are Transformer, Pooling, Normalize"
+                )
+    return config
+
+
+def _which(pooling: dict[str, object], path: Path) -> Pooling:
+    chosen = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
+    known: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+    if len(chosen) != 1 or chosen[0] not in known:
+        raise ConfigError(f"{path}: asks for the pooling {chosen}; known is one of {', '.join(known)}")
+    return known[chosen[0]]
+
+
+def write_pooling(directory: Path, config: EncoderConfig) -> None:
+    if config.pooling == "pooler":  # that is BERT's own, and needs no module
+        return
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * config.normalize
+    listed = [{"idx": i, "name": str(i), "path": path, "type": KIND + kind} for i, (path, kind) in enumerate(modules)]
+    (directory / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
+    for path, _ in modules[1:]:
+        (directory / path).mkdir()
+    write_json(
+        directory / "1_Pooling" / "config.json",
+        {
+            "word_embedding_dimension": config.width,
+            "pooling_mode_cls_token": config.pooling == "first",
+            "pooling_mode_mean_tokens": config.pooling == "mean",
+        },
+    )

@@ -1,0 +1,103 @@
+"""Safetensors files -> a model's parameters, with nothing missing, nothing left over, every shape right."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from regard.config import load_json
+from regard.errors import ModelError, OutputError, WeightsError
+from regard.models import Family, build
+from regard.models.config import BlockConfig
+
+ONE_FILE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+
+
+def read_tensors(directory: Path) -> dict[str, Tensor]:
+    """Every tensor of a model directory, mapped from disk: memory is used only for what is touched."""
+    if (directory / INDEX).is_file():
+        return _read_shards(directory)
+    if (directory / ONE_FILE).is_file():
+        return _read_file(directory / ONE_FILE)
+    if any(directory.glob("pytorch_model*.bin")):
+        raise WeightsError(
+            f"{directory}: holds only pickled weights, which can run code and are never opened; "
+            f"save the model as safetensors where it was made"
+        )
+    raise WeightsError(f"{directory}: there is no {ONE_FILE}")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(contiguous, path, metadata={"format": "pt"})  # without it transformers refuses the file
+    except (SafetensorError, OSError) as error:
+        raise OutputError(f"{path}: cannot be written ({error})") from None
+
+
+def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path) -> Family:
+    """A model of these settings with these weights, as float32 where they were half precision."""
+    with torch.device("meta"):  # laid out without memory: nothing is initialised only to be overwritten
+        model = build(config)
+    wanted = parameters(model)
+    _complain("missing from it", wanted.keys() - tensors.keys(), where)
+    _complain("left over in it", tensors.keys() - wanted.keys(), where)
+    for name, parameter in wanted.items():
+        if tensors[name].shape != parameter.shape:
+            there, here = list(tensors[name].shape), list(parameter.shape)
+            raise WeightsError(f"{where}: '{name}' has shape {there}, but these settings ask for {here}")
+        if not tensors[name].is_floating_point():
+            raise WeightsError(f"{where}: '{name}' holds {tensors[name].dtype}, not floating-point numbers")
+    model.load_state_dict({name: tensors[name].float() for name in wanted}, strict=False, assign=True)
+    model.tie()
+    return model.eval()
+
+
+def parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """A model's parameters by name, a shared one once, under its first name."""
+    return dict(model.named_parameters())
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise WeightsError(f"{path}: is no whole safetensors file ({reason}); it may have been cut short") from None
+
+
+def _read_shards(directory: Path) -> dict[str, Tensor]:
+    index = load_json(directory / INDEX).get("weight_map")
+    if not isinstance(index, dict) or not all(isinstance(shard, str) for shard in index.values()):
+        raise WeightsError(f"{directory / INDEX}: has no table 'weight_map' of tensor names and files")
+    tensors: dict[str, Tensor] = {}
+    for shard in sorted(set(index.values())):
+        if Path(shard).name != shard:  # an index must not lead out of its directory
+            raise WeightsError(f"{directory / INDEX}: '{shard}' is not a plain file name")
+        if not (directory / shard).is_file():
+            raise WeightsError(f"{directory / INDEX}: names '{shard}', which is not there")
+        found = _read_file(directory / shard)
+        if twice := found.keys() & tensors.keys():
+            raise WeightsError(f"{directory / shard}: '{min(twice)}' is in another shard as well")
+        tensors.update(found)
+    if lost := index.keys() - tensors.keys():
+        raise WeightsError(f"{directory / INDEX}: names '{min(lost)}', which is in no shard")
+    return tensors
+
+
+def _complain(how: str, names: Iterable[str], where: Path) -> None:
+    if listed := sorted(names):
+        more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+        raise WeightsError(f"{where}: does not fit its settings; {how}: {', '.join(listed[:3])}{more}")
+
+
+def existing_directory(path: Path) -> Path:
+    if not path.exists():
+        raise ModelError(f"{path}: there is no such directory")
+    if not path.is_dir():
+        raise ModelError(f"{path}: is a file, and a model is a directory")
+    return path

@@ -1,0 +1,359 @@
+"""The probe is tested with real child processes, and with children that really die, hang, or lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import hardware
+from regard.errors import UsageError
+from regard.hardware import CAP, ISA, OLD_ISA, Capabilities
+
+CPU = torch.device("cpu")
+
+# What a child of the probe may do. Each writes a line into $COUNT when it starts.
+START = """
+import os, signal, sys, time
+open(os.environ["COUNT"], "a").write(os.environ.get("ONEDNN_MAX_CPU_ISA", "-") + chr(10))
+def say(*words): print(*words, flush=True)
+def die(): os.kill(os.getpid(), signal.SIGILL)
+say("ready")
+"""
+GOOD = START + "for stage in sys.argv[1:]: say(stage, 'right')"
+WRONG = START + "for stage in sys.argv[1:]: say(stage, 'wrong')"
+DIES_WITHOUT_CAP = START + "os.environ.get('ONEDNN_MAX_CPU_ISA') or die()\nfor s in sys.argv[1:]: say(s, 'right')"
+DIES = START + "die()"
+DIES_IN_BFLOAT16 = START + "for stage in sys.argv[1:]: stage == 'bfloat16' and die(); say(stage, 'right')"
+DIES_IN_INT8 = START + "for stage in sys.argv[1:]: 'int8' in stage and die(); say(stage, 'right')"
+HANGS = START + "say('bfloat16', 'right')\ntime.sleep(600)"
+CANNOT_IMPORT = "import no_such_module_as_torch"
+
+ALL = Capabilities(None, bfloat16=True, int8=True, int8_wide=True)
+CAPPED = Capabilities(CAP, bfloat16=True, int8=True, int8_wide=True)
+NOTHING = Capabilities(None, bfloat16=False, int8=False, int8_wide=False)
+
+
+@pytest.fixture(autouse=True)
+def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache of the test's own, no cap from outside, and no cap left behind."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COUNT", str(tmp_path / "count"))
+    for name in (ISA, OLD_ISA):
+        monkeypatch.setenv(name, "")  # so that monkeypatch puts the old value back, whatever prepare() sets
+        monkeypatch.delenv(name)
+    hardware.prepare.cache_clear()
+    yield
+    hardware.prepare.cache_clear()
+
+
+def children(tmp_path: Path) -> list[str]:
+    """The cap that each child was started under, "-" for none."""
+    count = tmp_path / "count"
+    return count.read_text().split() if count.exists() else []
+
+
+def entries(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache/regard").glob("*.json"))
+
+
+# --- the probe ---
+
+
+def test_real_probe_on_this_machine(tmp_path: Path) -> None:
+    found = hardware.prepare()
+    assert found.isa_cap in (None, CAP)
+    assert os.environ.get(ISA) == found.isa_cap
+    assert found.bfloat16, "torch emulates bfloat16 on every CPU without the instructions"
+    flags = hardware._cpu()
+    if "avx2" in flags:
+        assert found.int8
+        assert not found.int8_wide or "vnni" in flags, "without VNNI, 8-bit weights saturate"
+        assert found.int8_wide or "avx512_vnni" not in flags
+    assert entries(tmp_path)
+    start = time.monotonic()
+    assert hardware.capabilities() == found
+    assert time.monotonic() - start < 0.5, "the second time must not start a child"
+
+
+def test_good_machine_needs_one_child_once(tmp_path: Path) -> None:
+    assert hardware.capabilities(GOOD) == ALL
+    assert hardware.capabilities(DIES) == ALL, "remembered"
+    assert children(tmp_path) == ["-"]
+
+
+def test_child_dies_without_cap(tmp_path: Path) -> None:
+    assert hardware.capabilities(DIES_WITHOUT_CAP) == CAPPED
+    assert ISA not in os.environ, "only prepare() sets it"
+    assert hardware.prepare() == CAPPED
+    assert os.environ[ISA] == CAP
+    assert children(tmp_path) == ["-", "-", "-", CAP]
+
+
+def test_own_cap_is_not_probed_again(tmp_path: Path) -> None:
+    """Our workers inherit the variable that we set; for them it looks like the user's choice."""
+    hardware.capabilities(DIES_WITHOUT_CAP)
+    before = children(tmp_path)
+    hardware.prepare()
+    assert hardware.capabilities(DIES) == CAPPED
+    assert children(tmp_path) == before
+
+
+@pytest.mark.parametrize("program", [DIES, WRONG], ids=["dies", "wrong"])
+def test_nothing_works(program: str) -> None:
+    assert hardware.capabilities(program) == NOTHING
+    assert hardware.prepare() == NOTHING
+    assert ISA not in os.environ, "a cap that does not help is not set"
+
+
+@pytest.mark.parametrize(
+    ("program", "bfloat16", "int8"), [(DIES_IN_BFLOAT16, False, True), (DIES_IN_INT8, True, False)]
+)
+def test_one_death_does_not_hide_the_rest(program: str, bfloat16: bool, int8: bool) -> None:
+    found = hardware.capabilities(program)
+    assert (found.bfloat16, found.int8, found.int8_wide) == (bfloat16, int8, int8)
+
+
+def test_hanging_child_is_killed_and_believed_for_an_hour(tmp_path: Path) -> None:
+    start = time.monotonic()
+    found = hardware.capabilities(HANGS, seconds=1.5)
+    assert time.monotonic() - start < 20
+    assert found == Capabilities(None, bfloat16=True, int8=False, int8_wide=False), "what it said before counts"
+    (entry,) = entries(tmp_path)
+    until = json.loads(entry.read_text())["until"]
+    assert 0 < until - time.time() <= hardware.DOUBT_SECONDS
+    entry.write_text(entry.read_text().replace(str(until), str(time.time() - 1)))
+    assert hardware.capabilities(GOOD) == ALL, "tried again when the hour is over"
+
+
+def test_child_that_cannot_import_or_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hardware.capabilities(CANNOT_IMPORT) == NOTHING
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    assert hardware.capabilities(GOOD) == NOTHING
+
+
+@pytest.mark.parametrize("name", [ISA, OLD_ISA])
+def test_users_own_cap_is_respected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hardware.capabilities(DIES) == NOTHING
+    before = len(children(tmp_path))
+    monkeypatch.setenv(name, "AVX2")
+    assert hardware.capabilities(GOOD) == Capabilities("AVX2", bfloat16=True, int8=True, int8_wide=True)
+    assert children(tmp_path)[before:] == ["AVX2"], "probed under it, apart from what is remembered without it"
+    hardware.prepare()
+    assert {os.environ.get(ISA), os.environ.get(OLD_ISA)} == {"AVX2", None}, "and nothing set beside it"
+
+
+def test_users_own_cap_is_not_replaced_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ISA, "AVX512_CORE_AMX")
+    assert hardware.capabilities(DIES).bfloat16 is False
+    assert set(children(tmp_path)) == {"AVX512_CORE_AMX"}
+    hardware.prepare()
+    assert os.environ[ISA] == "AVX512_CORE_AMX"
+
+
+# --- the memory ---
+
+
+def test_processes_that_start_at_once_probe_once(tmp_path: Path) -> None:
+    program = DIES_WITHOUT_CAP + "\ntime.sleep(1)"  # long enough for all the others to arrive
+    worker = f"from regard import hardware; print(hardware.capabilities({program!r}))"
+    command = [sys.executable, "-c", worker]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) for _ in range(8)]
+    answers = {worker.communicate(timeout=120)[0] for worker in workers}
+    assert answers == {f"{CAPPED}\n"}
+    assert children(tmp_path) == ["-", "-", "-", CAP]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"capabilities": {"isa_cap": null, "bfl',
+        "[]",
+        "null",
+        '{"capabilities": {"isa_cap": 7, "bfloat16": true, "int8": true, "int8_wide": true}, "until": 9e99}',
+        '{"capabilities": {"isa_cap": null, "bfloat16": 1, "int8": true, "int8_wide": true}, "until": 9e99}',
+        '{"capabilities": {"isa_cap": null, "bfloat16": true, "int8": true, "int8_wide": true}, "until": "x"}',
+        '{"capabilities": {"isa_cap": null, "extra": true}, "until": 9e99}',
+        "\udcff",
+        "[" * 100_000,
+    ],
+)
+def test_corrupt_memory_is_probed_again(text: str, tmp_path: Path) -> None:
+    hardware.capabilities(GOOD)
+    (entry,) = entries(tmp_path)
+    entry.write_bytes(text.encode(errors="surrogateescape"))
+    assert hardware.capabilities(GOOD) == ALL
+    assert len(children(tmp_path)) == 2
+    assert json.loads(entry.read_text())["capabilities"]["int8"] is True, "and mended"
+
+
+def test_memory_that_is_a_folder(tmp_path: Path) -> None:
+    hardware.capabilities(GOOD)
+    (entry,) = entries(tmp_path)
+    entry.unlink()
+    entry.mkdir()
+    assert hardware.capabilities(GOOD) == ALL
+    assert {p.suffix for p in entry.parent.iterdir()} <= {".json", ".lock"}, "no draft is left behind"
+
+
+def test_cache_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the folder's place: for root, too, who may write into a folder without permissions."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert hardware.capabilities(GOOD) == ALL
+    assert hardware.capabilities(GOOD) == ALL
+    assert len(children(tmp_path)) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_cache_folder_without_permission(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o500)
+    assert hardware.capabilities(GOOD) == ALL
+
+
+def test_another_machine_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hardware.capabilities(GOOD)
+    monkeypatch.setattr(hardware, "_cpu", lambda: "flags: another CPU, the same home")
+    assert hardware.capabilities(DIES) == NOTHING
+    assert len(entries(tmp_path)) == 2
+
+
+def test_cpu_description_lasts() -> None:
+    assert hardware._cpu() == hardware._cpu() != ""
+    assert "MHz" not in hardware._cpu()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder has another name elsewhere")
+def test_cache_folder_follows_the_standard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert hardware._cache_folder() == tmp_path / "cache/regard"
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert hardware._cache_folder() == tmp_path / ".cache/regard"
+
+
+# --- import, device, number format, threads ---
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def test_import_is_light_and_has_no_effects(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; before = dict(os.environ); import regard.hardware; "
+        "assert 'torch' not in sys.modules; assert dict(os.environ) == before"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment(), timeout=60)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_remembered_prepare_does_not_import_torch() -> None:
+    hardware.capabilities(DIES_WITHOUT_CAP)
+    program = (
+        "import os, sys; from regard import hardware; found = hardware.prepare(); assert hardware.prepare() is found; "
+        f"assert os.environ[{ISA!r}] == found.isa_cap == {CAP!r}; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment(), timeout=60)
+
+
+def test_device_auto_and_cpu() -> None:
+    assert hardware.device("cpu") == CPU
+    expected = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    assert hardware.device().type == expected
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "CPU", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "meta", "cuda\n"])
+def test_unknown_device(name: str) -> None:
+    with pytest.raises(UsageError, match=r"device .* is not known: use auto, cpu, mps, cuda or cuda:N") as caught:
+        hardware.device(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_unavailable_device() -> None:
+    with pytest.raises(UsageError, match="'cuda:99' is not available"):
+        hardware.device("cuda:99")
+    if not torch.backends.mps.is_available():
+        with pytest.raises(UsageError, match="'mps' is not available"):
+            hardware.device("mps")
+
+
+def test_dtype_on_cpu() -> None:
+    hardware.capabilities(GOOD)
+    assert hardware.dtype("auto", CPU) is torch.float32
+    assert hardware.dtype("float32", CPU) is torch.float32
+    assert hardware.dtype("bfloat16", CPU) is torch.bfloat16
+    with pytest.raises(UsageError, match="is for GPUs"):
+        hardware.dtype("float16", CPU)
+    with pytest.raises(UsageError, match="'int4' is not known"):
+        hardware.dtype("int4", CPU)
+
+
+def test_bfloat16_is_refused_where_it_dies() -> None:
+    hardware.capabilities(DIES_IN_BFLOAT16)
+    assert hardware.dtype("auto", CPU) is torch.float32
+    with pytest.raises(UsageError, match="'bfloat16' crashes or gives wrong results on this CPU"):
+        hardware.dtype("bfloat16", CPU)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_threads_respect_affinity() -> None:
+    allowed = os.sched_getaffinity(0)
+    assert 1 <= hardware.threads() <= len(allowed)
+    program = "import os; from regard import hardware; os.sched_setaffinity(0, {%d}); print(hardware.threads())"
+    command = [sys.executable, "-c", program % min(allowed)]
+    done = subprocess.run(command, check=True, env=environment(), timeout=60, capture_output=True, text=True)
+    assert done.stdout == "1\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+def test_threads_respect_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    for quota in (1.9, 0.1):
+        monkeypatch.setattr(hardware, "_quota", lambda quota=quota: quota)
+        assert hardware.threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/\n", {}, float("inf")),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, float("inf")),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "400000 100000", "cpu.max": "max 1"}, 4.0),
+        ("0::/host/path/not/here\n", {"cpu.max": "50000 100000"}, 0.5),
+        ("4:cpu:/a\n0::/\n", {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000"}, float("inf")),
+        ("4:cpu,cpuacct:/a\n", {f"cpu,cpuacct/cpu.cfs_{k}_us": v for k, v in [("quota", "6"), ("period", "2")]}, 3.0),
+        ("1:name=systemd:/x\n", {"cpu.max": "garbage"}, float("inf")),
+    ],
+)
+def test_quota(own: str, files: dict[str, str], expected: float, tmp_path: Path) -> None:
+    (tmp_path / "own").write_text(own)
+    for name, text in files.items():
+        path = tmp_path / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert hardware._quota(tmp_path / "cgroup", tmp_path / "own") == expected
+    assert hardware._quota(tmp_path / "cgroup", tmp_path / "missing") == float("inf")
+
+
+def test_use_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        assert hardware.use_threads(1) == torch.get_num_threads() == 1
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        assert hardware.use_threads() == 1
+        monkeypatch.delenv("OMP_NUM_THREADS")
+        assert hardware.use_threads() == hardware.threads()
+        with pytest.raises(UsageError, match="1 or more, not 0"):
+            hardware.use_threads(0)
+    finally:
+        torch.set_num_threads(before)
