@@ -101,7 +101,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             raise ConfigError(f"{where} must be a table, not {value!r}")
         return read(typing.cast(type, hint), value, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ConfigError(f"{where} is too large a number") from None
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{where} must be {_spelled(hint)}, not {value!r}")
     return value
@@ -110,7 +113,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 def _plain_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return plain(value)
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain_value(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _spelled(hint: type) -> str:

@@ -8,7 +8,7 @@
 The CPU's own flags cannot be believed. Some virtual machines advertise AMX, and the first AMX instruction
 kills the process with SIGILL: no exception, no message. So a child process tries the kernels first and dies
 in our place; where it does, another tries with oneDNN capped below AMX; what still fails is not used. The
-answer is remembered in the user's cache folder.
+answer is remembered in the user's cache folder. What the child tries is in probe.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 ISA = "ONEDNN_MAX_CPU_ISA"
 OLD_ISA = "DNNL_MAX_CPU_ISA"  # oneDNN still reads its old name when the new one is not set
 CAP = "AVX512_CORE_BF16"  # the highest level below AMX; keeps VNNI and AVX-512's bfloat16
-CHILD = "from regard.hardware import _child; _child()"
+CHILD = "from regard.probe import main; main()"
 CHILD_SECONDS = 60.0  # importing torch takes 3 s from a warm disk, and can take 30 from a cold network drive
 SURE_SECONDS = 30 * 86400.0  # how long an answer is believed: the host below a virtual machine can be changed
 DOUBT_SECONDS = 3600.0  # and one that a busy hour may have caused
@@ -57,6 +56,10 @@ class Capabilities:
     """Right for weights of -64..64, which is 7 bits, on every kernel tried."""
     int8_wide: bool
     """Right for -127..127 too. Without VNNI (AVX2 only) they saturate: no error, answers 20 % off."""
+
+
+STAGES = ("bfloat16", "int8", "int8_wide")
+"""What a child is asked to try: the fields of Capabilities."""
 
 
 @functools.cache  # where the cache folder is read-only, every call would cost a probe
@@ -145,73 +148,6 @@ def _run(program: str, stages: list[str], isa: str | None, seconds: float) -> tu
         log.info("cannot start %s: %s", sys.executable, error)
     lines = set(output.decode(errors="replace").splitlines())
     return lines, "ready" in lines and not stopped
-
-
-def _child() -> None:
-    """The child's whole life: a line a stage, flushed before the next stage can die."""
-    with suppress(ImportError):  # a death here is an answer, not worth a core file
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    import torch
-
-    torch.manual_seed(0)
-    sys.stdout.write("ready\n")
-    for stage in sys.argv[1:]:
-        sys.stdout.flush()
-        try:
-            right = STAGES[stage]()
-        except (RuntimeError, AttributeError):  # this build of torch has no such kernel
-            right = False
-        sys.stdout.write(f"{stage} {'right' if right else 'wrong'}\n")
-
-
-def _bfloat16_is_right() -> bool:
-    """Linear, batched matmul and attention; oneDNN takes another kernel for one row than for many."""
-    import torch
-    from torch.nn.functional import linear, scaled_dot_product_attention
-
-    def agree(kernel: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> bool:
-        low = [x.bfloat16() for x in inputs]
-        want = kernel(*(x.float() for x in low))
-        return bool((kernel(*low).float() - want).norm() <= 0.02 * want.norm())  # and NaN is not
-
-    row, rows, weight, heads = (torch.randn(s) for s in ((1, 256), (64, 256), (256, 256), (1, 4, 64, 64)))
-    return (
-        agree(linear, row, weight, row[0])
-        and agree(linear, rows, weight, row[0])
-        and agree(torch.matmul, heads, heads.mT)
-        and agree(scaled_dot_product_attention, heads, heads, heads)
-    )
-
-
-def _int8_is_right(limit: int) -> bool:
-    """Three kernels against 64-bit integers, the largest inputs there are among them."""
-    import torch
-
-    w = torch.randint(-limit, limit + 1, (256, 256), dtype=torch.int8)
-    w[0], w[1] = limit, -limit
-    packed = torch.ops.onednn.qlinear_prepack(w, None)
-    right = True
-    for rows in (1, 64):
-        x = torch.randint(-128, 128, (rows, 256), dtype=torch.int8)
-        x[0] = 127
-        want = x.long() @ w.long().T
-        inputs = ((x.short() + 128).to(torch.uint8), 1.0, 128)
-        weights = (packed, torch.ones(256), torch.zeros(256, dtype=torch.long), None)
-        got = torch.ops.onednn.qlinear_pointwise(*inputs, *weights, 1.0, 0, torch.float32, "none", [], "")
-        right = right and got.equal(want.float()) and torch._int_mm(x, w.T).long().equal(want)
-    x, w = torch.randn(64, 256), w.float()
-    old = torch.ops.quantized.linear_prepack(torch.quantize_per_tensor(w, 1.0, 0, torch.qint8), None)
-    error = torch.ops.quantized.linear_dynamic(x, old) - x @ w.T
-    return right and bool(error.norm() <= 0.03 * (x @ w.T).norm())  # the inputs are rounded: 1 %
-
-
-STAGES: dict[str, Callable[[], bool]] = {  # the names are those of the fields of Capabilities
-    "bfloat16": _bfloat16_is_right,
-    "int8": lambda: _int8_is_right(64),  # 2 * 255 * 64 fits the 16-bit sums of a CPU without VNNI,
-    "int8_wide": lambda: _int8_is_right(127),  # and 2 * 255 * 127 does not
-}
 
 
 # --- the memory: nothing here may fail, the worst is to probe again ---

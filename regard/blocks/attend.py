@@ -55,8 +55,8 @@ def attention_weights(
     if bias is not None:
         scores_BHQS = scores_BHQS + bias
     if may_attend is None:
-        return scores_BHQS.softmax(-1)
-    weights_BHQS = scores_BHQS.masked_fill(~may_attend, -torch.inf).softmax(-1)
+        return scores_BHQS.softmax(-1).to(q_BHQK.dtype)  # a bias in float32 makes the scores float32
+    weights_BHQS = scores_BHQS.masked_fill(~may_attend, -torch.inf).softmax(-1).to(q_BHQK.dtype)
     # softmax over nothing but -inf is 0/0: such a row is given zeros, as the fused kernel gives it
     return weights_BHQS.masked_fill(~may_attend, 0.0)
 

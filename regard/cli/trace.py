@@ -45,10 +45,9 @@ def command(text: str, directory: Path, target: str | None, only: int | None, to
 def show(journey: "Journey", only: int | None = None) -> None:
     for tokens, embedded in zip(journey.tokens, journey.embeddings, strict=True):
         show_tokens(tokens, embedded)
-    texts = {tokens.side: [visible(piece) for piece in tokens.pieces] for tokens in journey.tokens}
     for block in journey.blocks:
         if only is None or block.index == only - 1:
-            show_block(block, texts)
+            show_block(block, journey)
     show_next(journey)
 
 
@@ -70,11 +69,12 @@ def show_tokens(tokens: "Tokens", embedded: "Embedded") -> None:
     output.say()
 
 
-def show_block(block: "BlockView", texts: dict[str, list[str]]) -> None:
-    own = texts["source" if block.stack == "encoder" else "target"] if "source" in texts else texts["text"]
+def show_block(block: "BlockView", journey: "Journey") -> None:
+    own = journey.tokens[-1 if block.stack == "decoder" else 0]
     rows = [(f"head {i}", *head_cells(head, own, own)) for i, head in enumerate(block.attention, 1)]
     if block.cross is not None:
-        rows += [(f"cross {i}", *head_cells(head, own, texts["source"])) for i, head in enumerate(block.cross, 1)]
+        source = journey.tokens[0]
+        rows += [(f"cross {i}", *head_cells(head, own, source)) for i, head in enumerate(block.cross, 1)]
     name = "" if block.stack == "stack" else f"{block.stack} "
     output.table(rows, title=f"{name}block {block.index + 1}")
     for part, norms in block.norms.items():
@@ -83,10 +83,28 @@ def show_block(block: "BlockView", texts: dict[str, list[str]]) -> None:
     output.say()
 
 
-def head_cells(head: "Head", queries: list[str], keys: list[str]) -> list[str]:
-    """The strongest links of a head, one for a token, and its habit."""
-    strongest = sorted((looks[0] for looks in head.looks), key=lambda look: -look.weight)[:LINKS]
-    links = [f"{queries[look.query]} → {keys[look.key]} {look.weight:.2f}" for look in strongest]
+def head_cells(head: "Head", queries: "Tokens", keys: "Tokens") -> list[str]:
+    """The strongest links of a head between words, one for a token, and its habit.
+
+    Starts and separators are left out of the links: heads rest on them when they have nothing to do, and the
+    habit says how much. So is a token's look at itself.
+    """
+    telling = [
+        [
+            look
+            for look in looks
+            if not queries.special[look.query]
+            and not keys.special[look.key]
+            and (look.query != look.key or keys != queries)
+        ]
+        for looks in head.looks
+    ]
+    best = [looks[0] for looks in telling if looks]
+    strongest = sorted(best, key=lambda look: (-round(look.weight, 2), look.query))[:LINKS]
+    links = [
+        f"{visible(queries.pieces[look.query])} → {visible(keys.pieces[look.key])} {look.weight:.2f}"
+        for look in strongest
+    ]
     habit = f"{head.share:.0%} to {head.habit}" if head.habit else ""
     return [*links, *[""] * (LINKS - len(links)), habit]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.blocks.trace import Trace
 from regard.pipeline import Model, Translator
 
-PARTNERS = 3
+PARTNERS = 5
 """How many of the tokens that a token looks at are kept, for each head."""
 
 
@@ -22,6 +22,8 @@ class Tokens:
     side: str
     pieces: list[str]
     ids: list[int]
+    special: list[bool]
+    """Which of them stand for no part of the text: starts, ends, separators."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,20 @@ def _sides(model: Model, trace: Trace) -> list[tuple[Tokens, str, str]]:
     if isinstance(model, Translator):
         source, target = trace["source_ids"][0].tolist(), trace["target_ids"][0].tolist()
         return [
-            (Tokens("source", model.tokenizer.pieces(source), source), "source", "encoder"),
-            (Tokens("target", model.tokenizer.pieces_target(target), target), "target", "decoder"),
+            (Tokens("source", model.tokenizer.pieces(source), source, _special(model, source)), "source", "encoder"),
+            (
+                Tokens("target", model.tokenizer.pieces_target(target), target, _special(model, target)),
+                "target",
+                "decoder",
+            ),
         ]
     ids = trace["ids"][0].tolist()
-    return [(Tokens("text", model.tokenizer.pieces(ids), ids), "embedding", "stack")]
+    return [(Tokens("text", model.tokenizer.pieces(ids), ids, _special(model, ids)), "embedding", "stack")]
+
+
+def _special(model: Model, ids: list[int]) -> list[bool]:
+    known = {model.tokenizer.start, model.tokenizer.end, model.tokenizer.pad, model.generation.start}
+    return [number in known for number in ids]
 
 
 def _embedded(trace: Trace, side: str) -> Embedded:

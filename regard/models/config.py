@@ -9,8 +9,9 @@ BlockConfig ── what every block needs
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from regard.config import one_of
 from regard.errors import ConfigError
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
@@ -46,6 +47,7 @@ class BlockConfig:
     """On every part's output and on the embeddings, while training."""
 
     def __post_init__(self) -> None:
+        check_choices(self)
         for name in ("width", "heads", "kv_heads", "head_width", "inner"):
             at_least(name, getattr(self, name), 1)
         if self.head_width is None and self.width % self.heads:
@@ -73,6 +75,14 @@ class RotaryScaling:
     """llama3: pairs with more turns than this are left as they are."""
     original_context: int = 8192
     """llama3: the context before stretching."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        at_least("original_context", self.original_context, 1)
+        if not self.factor > 0:
+            raise ConfigError(f"factor must be above 0, not {self.factor}")
+        if not self.low < self.high:
+            raise ConfigError(f"low {self.low} is not below high {self.high}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +136,8 @@ class TextConfig(BlockConfig):
         super().__post_init__()
         check_text(self.vocab, self.context, self.positions, self.one_head)
         at_least("layers", self.layers, 1)
+        if self.rotary_scaling is not None and self.positions != "rotary":
+            raise ConfigError(f"rotary_scaling stretches rotary positions, but positions = '{self.positions}'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +156,7 @@ class EncoderConfig(TextConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        at_least("segments", self.segments, 0)
         if (self.head == "classifier") != bool(self.labels):
             raise ConfigError("labels and head = 'classifier' go together")
         if self.pooling == "pooler" and self.pooler == "none":
@@ -187,6 +200,13 @@ class VisionConfig(BlockConfig):
 def at_least(name: str, value: int | None, least: int) -> None:
     if value is not None and value < least:
         raise ConfigError(f"{name} must be at least {least}, not {value}")
+
+
+def check_choices(settings: Any) -> None:
+    """A misspelt name must not build another model: `read` checks files, this checks what a program writes."""
+    for name, hint in get_type_hints(type(settings)).items():
+        if get_origin(hint) is Literal:
+            one_of(getattr(settings, name), get_args(hint), name)
 
 
 def check_text(vocab: int, context: int, positions: Positions, head_width: int) -> None:

@@ -40,9 +40,9 @@ class Pooler(nn.Module):
 
 
 def mean_pool(states_BLD: Tensor, present_BL: Tensor) -> Tensor:
-    """The mean of the real tokens' states. -> (B, D)"""
+    """The mean of the real tokens' states; of no tokens, zeros. -> (B, D)"""
     kept_BL1 = present_BL[..., None].to(states_BLD.dtype)
-    return (states_BLD * kept_BL1).sum(1) / kept_BL1.sum(1)
+    return (states_BLD * kept_BL1).sum(1) / kept_BL1.sum(1).clamp(min=1)
 
 
 def first_token(states_BLD: Tensor, present_BL: Tensor) -> Tensor:

@@ -48,7 +48,10 @@ class FastTokenizer:
         self.end = settings.role("end", ids)
         self.unknown = settings.role("unknown", ids)
         self.mask = settings.role("mask", ids)
-        self.decode(self.encode(""))  # a template that names a missing token shows itself here, not at the first text
+        try:  # what it puts around a text, it puts around none: a wrong template shows itself here
+            self.decode(self.encode(""))
+        except InputError as error:
+            raise TokenizerError(f"{self._path}: puts a token around a text that it does not have ({error})") from None
 
     @classmethod
     def load(cls, directory: Path) -> "FastTokenizer":

@@ -91,8 +91,8 @@ def new_directory(path: Path) -> Iterator[Path]:
         raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         yield half_done
-        half_done.chmod(0o755)  # mkdtemp makes it private
-        for file in half_done.rglob("*"):
+        for file in (half_done, *half_done.rglob("*")):
+            file.chmod(0o755 if file.is_dir() else 0o644)  # mkdtemp and safetensors make theirs private
             _sync(file)
         os.rename(half_done, path)
         _sync(path.parent)

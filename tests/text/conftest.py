@@ -66,8 +66,9 @@ def wordpiece_json() -> bytes:
 @pytest.fixture(scope="session")
 def sentencepiece_bpe() -> bytes:
     """As Llama's: bytes for what is unknown, no normalisation, every space kept."""
+    traps = ["a aa aaa aaaa aaaaa abab ababab baba bababa", "x    y        z"]
     return train_sentencepiece(
-        [*LINES, "a aa aaa aaaa aaaaa abab ababab baba bababa", "x    y        z"],
+        [*LINES, *traps],
         model_type="bpe",
         vocab_size=480,
         byte_fallback=True,
@@ -90,7 +91,8 @@ def marian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def build_marian(kind: str, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     directory = tmp_path_factory.mktemp("marian")
     source = train_sentencepiece(ENGLISH.splitlines(), vocab_size=220)
-    target = train_sentencepiece(FRENCH.splitlines(), vocab_size=230)
+    # the control symbol shows which model puts pieces together: decoding leaves it out, or takes it for a text
+    target = train_sentencepiece(FRENCH.splitlines(), vocab_size=230, control_symbols=["<control>"])
     (directory / "source.spm").write_bytes(source)
     (directory / "target.spm").write_bytes(target)
     read, written = pieces_of(source)[:-9], pieces_of(target)[:-9]  # some pieces are in no vocabulary

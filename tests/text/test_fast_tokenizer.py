@@ -187,6 +187,12 @@ def test_panic_of_the_library_is_an_error_of_the_file(tmp_path: Path) -> None:
         FastTokenizer.load(tokenizer_json(tmp_path, post_processor=template))
 
 
+def test_template_with_an_id_that_no_token_has(tmp_path: Path) -> None:
+    template = {"type": "BertProcessing", "sep": ["[SEP]", 999], "cls": ["<s>", 1]}
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json: puts a token around .* \(id 999 [^\n]*\)$"):
+        FastTokenizer.load(tokenizer_json(tmp_path, post_processor=template))
+
+
 def test_text_without_an_unknown_token(tmp_path: Path) -> None:
     model = {"type": "WordLevel", "vocab": {"sea": 0}, "unk_token": "<unk>"}
     ours = FastTokenizer.load(tokenizer_json(tmp_path, model=model))

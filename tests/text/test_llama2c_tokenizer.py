@@ -113,6 +113,15 @@ FIRST = [(b"<unk>", 0.0), (b"\n<s>\n", 0.0), (b"\n</s>\n", 0.0), *BYTES]
 NAN, INFINITY = float("nan"), float("inf")
 
 
+def test_letters_never_join_to_a_byte_token(tmp_path: Path) -> None:
+    pieces = [b" ", b"<", b"0", b"x", b"4", b"1", b">", b"<0", b"<0x", b"41", b"41>"]
+    (tmp_path / "tokenizer.bin").write_bytes(packed(FIRST + [(p, -float(i)) for i, p in enumerate(pieces, 1)]))
+    ours = load_llama2c(tmp_path / "tokenizer.bin")
+    assert ours.pieces(ours.encode("<0x41>")) == ["<s>", "▁", "<0x", "41>"]
+    assert ours.decode(ours.encode("<0x41>")) == "<0x41>"
+    assert ours.pieces(ours.encode("A")) == ["<s>", "▁", "<0x41>"]
+
+
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [

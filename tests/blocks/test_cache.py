@@ -1,0 +1,148 @@
+import pytest
+import torch
+from torch import Tensor
+
+from regard.blocks.cache import Cache, KeyValues
+
+
+def tokens(start: int, stop: int, batch: int = 2) -> Tensor:
+    """Keys that say which row and which token they are: 100 * row + token."""
+    rows = torch.arange(batch)[:, None] * 100 + torch.arange(start, stop)
+    return rows[:, None, :, None].float().expand(batch, 3, stop - start, 4)
+
+
+def said(cache: KeyValues) -> list[list[int]]:
+    assert torch.equal(cache.values_BHSK, -cache.keys_BHSK)
+    rows: list[list[int]] = cache.keys_BHSK[:, 2, :, 3].int().tolist()
+    return rows
+
+
+def append(cache: KeyValues, start: int, stop: int, batch: int = 2) -> None:
+    new = tokens(start, stop, batch)
+    cache.append(new, -new)
+
+
+def test_append_gives_the_keys_and_values_of_all() -> None:
+    cache = KeyValues()
+    append(cache, 0, 3)
+    keys, values = cache.append(tokens(3, 4), -tokens(3, 4))
+    assert torch.equal(keys, tokens(0, 4))
+    assert torch.equal(values, -tokens(0, 4))
+    assert cache.length == 4
+
+
+def test_an_empty_cache_has_no_keys_to_give() -> None:
+    assert KeyValues().length == 0
+    with pytest.raises(AssertionError, match="nothing was appended"):
+        _ = KeyValues().keys_BHSK
+    with pytest.raises(AssertionError, match="nothing was appended"):
+        _ = KeyValues().values_BHSK
+
+
+def test_growing_token_by_token_copies_seldom() -> None:
+    cache, buffers = KeyValues(), set()
+    for t in range(100):
+        append(cache, t, t + 1)
+        buffers.add(cache.keys_BHSK.untyped_storage().nbytes())
+    assert said(cache) == [list(range(100)), list(range(100, 200))]
+    assert len(buffers) <= 8  # doubling: 1, 2, 4 ... 128
+
+
+def test_a_long_append_gets_the_room_it_needs() -> None:
+    cache = KeyValues()
+    append(cache, 0, 2)
+    append(cache, 2, 50)
+    assert said(cache) == [list(range(50)), list(range(100, 150))]
+
+
+def test_reorder_copies_rows() -> None:
+    cache = KeyValues()
+    append(cache, 0, 2, batch=3)
+    cache.reorder(torch.tensor([2, 0, 0]))
+    assert said(cache) == [[200, 201], [0, 1], [0, 1]]
+    append(cache, 2, 3, batch=3)
+    assert said(cache) == [[200, 201, 2], [0, 1, 102], [0, 1, 202]]
+
+
+def test_reorder_can_change_the_number_of_rows() -> None:
+    cache = KeyValues()
+    append(cache, 0, 2, batch=3)
+    cache.reorder(torch.tensor([1]))
+    append(cache, 2, 9, batch=1)
+    assert said(cache) == [[100, 101, 2, 3, 4, 5, 6, 7, 8]]
+    cache.reorder(torch.tensor([0, 0]))
+    append(cache, 9, 10)
+    assert said(cache) == [[100, 101, 2, 3, 4, 5, 6, 7, 8, 9], [100, 101, 2, 3, 4, 5, 6, 7, 8, 109]]
+
+
+def test_reordering_nothing_is_nothing() -> None:
+    cache = KeyValues()
+    cache.reorder(torch.tensor([1, 0]))
+    assert cache.length == 0
+
+
+def test_trim_forgets_the_end_and_goes_on_from_there() -> None:
+    cache = KeyValues()
+    append(cache, 0, 5)
+    cache.trim(2)
+    assert said(cache) == [[0, 1], [100, 101]]
+    append(cache, 7, 9)
+    assert said(cache) == [[0, 1, 7, 8], [100, 101, 107, 108]]
+
+
+def test_trim_never_lengthens() -> None:
+    cache = KeyValues()
+    append(cache, 0, 2)
+    cache.trim(10)
+    assert cache.length == 2
+
+
+def test_trim_to_nothing_and_start_anew() -> None:
+    cache = KeyValues()
+    append(cache, 0, 5)
+    cache.trim(0)
+    append(cache, 3, 4)
+    assert said(cache) == [[3], [103]]
+
+
+def test_a_decoders_cache_remembers_which_tokens_are_real() -> None:
+    cache = Cache(layers=2)
+    assert cache.length == 0
+    first = torch.tensor([[False, True], [True, True]])
+    assert cache.read(first).tolist() == [[False, True], [True, True]]
+    assert cache.read(torch.tensor([[True], [False]])).tolist() == [[False, True, True], [True, True, False]]
+    assert cache.length == 3
+
+
+def filled() -> Cache:
+    cache = Cache(layers=2)
+    cache.read(torch.tensor([[False, True, True], [True, True, True]]))
+    for block in cache.blocks:
+        append(block.own, 0, 3)
+        append(block.memory, 50, 54)
+    return cache
+
+
+def test_a_decoders_cache_reorders_tokens_and_memory_together() -> None:
+    cache = filled()
+    cache.reorder(torch.tensor([1, 0]))
+    assert cache.read(torch.ones(2, 1, dtype=torch.bool)).tolist() == [[True] * 4, [False, True, True, True]]
+    for block in cache.blocks:
+        assert said(block.own) == [[100, 101, 102], [0, 1, 2]]
+        assert said(block.memory) == [[150, 151, 152, 153], [50, 51, 52, 53]]
+
+
+def test_a_decoders_cache_trims_tokens_and_keeps_the_memory() -> None:
+    cache = filled()
+    cache.trim(1)
+    assert cache.length == 1
+    for block in cache.blocks:
+        assert said(block.own) == [[0], [100]]
+        assert said(block.memory) == [[50, 51, 52, 53], [150, 151, 152, 153]]
+
+
+def test_an_empty_decoders_cache_can_be_trimmed_and_reordered() -> None:
+    cache = Cache(layers=1)
+    cache.trim(0)
+    cache.reorder(torch.tensor([0]))
+    assert cache.length == 0

@@ -1,0 +1,111 @@
+"""The tree's own rules, read off its source: who imports whom, who prints, who reads the environment, how long."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "regard"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+ROWS = [  # only downhill: a folder may import from rows above its own here, and from itself
+    "errors",
+    "config hardware probe",
+    "text blocks",
+    "data models",
+    "weights decoding",
+    "training pipeline",
+    "evaluation",
+    "serving explorer",
+    "cli",
+]
+RANK = {name: rank for rank, names in enumerate(ROWS) for name in names.split()}
+TOP = {"__init__.py", "__main__.py"}
+LONGEST_FILE = 350
+LONGEST_FUNCTION = 70
+
+
+def home(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "regard":
+                yield from ((node.lineno, f"regard.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, node.module
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def uphill(path: Path) -> Iterator[str]:
+    for line, module in imports(ast.parse(path.read_text())):
+        parts = module.split(".")
+        if parts[0] != "regard" or len(parts) == 1:
+            continue
+        here, there = home(path), parts[1]
+        if here != there and RANK[there] >= RANK[here]:
+            yield f"{path.relative_to(PACKAGE)}:{line} {here} -> {there}"
+
+
+def names(path: Path) -> set[str]:
+    return {
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+
+
+def test_imports_flow_downhill() -> None:
+    files = [path for path in FILES if str(path.relative_to(PACKAGE)) not in TOP]
+    assert [breach for path in files for breach in uphill(path)] == []
+
+
+def test_the_rule_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_layers.PACKAGE", tmp_path)
+    (tmp_path / "blocks").mkdir()
+    bad = tmp_path / "blocks" / "bad.py"
+    bad.write_text("from regard.errors import RegardError\nfrom regard.weights.store import read\n")
+    assert list(uphill(bad)) == ["blocks/bad.py:2 blocks -> weights"]
+
+
+def test_transformers_is_never_imported() -> None:
+    foreign = {"transformers", "ctranslate2", "pickle", "sentence_transformers"}
+    found = [
+        (path.name, module)
+        for path in FILES
+        for _, module in imports(ast.parse(path.read_text()))
+        if module.split(".")[0] in foreign
+    ]
+    assert found == []
+
+
+def test_only_one_file_prints() -> None:
+    assert [path.name for path in FILES if "print" in names(path)] == ["output.py"]
+
+
+def test_the_environment_is_read_in_few_places() -> None:
+    allowed = {"hardware", "cli"}
+    assert [path.name for path in FILES if "os.environ" in names(path) and home(path) not in allowed] == []
+
+
+def test_nothing_is_unpickled() -> None:
+    assert [path.name for path in FILES if {"torch.load", "pickle.load", "pickle.loads"} & names(path)] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_file_or_function_outgrows_its_reader(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= LONGEST_FILE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno <= LONGEST_FUNCTION, node.name
+
+
+def test_every_file_says_what_it_is_for() -> None:
+    silent = [path for path in FILES if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
