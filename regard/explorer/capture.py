@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from regard.blocks.trace import Trace
-from regard.pipeline import Model, Translator
+from regard.loaded import Model
+from regard.pipeline import Translator
 
 PARTNERS = 5
 """How many of the tokens that a token looks at are kept, for each head."""

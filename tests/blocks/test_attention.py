@@ -10,11 +10,6 @@ from regard.blocks.positions import Rotary
 from regard.blocks.trace import Trace
 
 
-@pytest.fixture(autouse=True)
-def _same_weights_each_time() -> None:
-    torch.manual_seed(0)
-
-
 def as_torch_has_it(attention: Attention) -> nn.MultiheadAttention:
     theirs = nn.MultiheadAttention(attention.query.in_features, attention.heads, batch_first=True)
     parts = (attention.query, attention.key, attention.value)

@@ -104,9 +104,7 @@ def test_an_odd_head_width_is_refused() -> None:
 
 
 def their_frequencies(head_width: int, base: float, rope: dict[str, object]) -> torch.Tensor:
-    config = LlamaConfig(
-        hidden_size=2 * head_width, num_attention_heads=2, rope_parameters={"rope_theta": base} | rope
-    )
+    config = LlamaConfig(hidden_size=2 * head_width, num_attention_heads=2, rope_parameters={"rope_theta": base} | rope)
     frequencies: torch.Tensor = ROPE_INIT_FUNCTIONS[str(rope["rope_type"])](config)[0]
     return frequencies
 

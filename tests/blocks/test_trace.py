@@ -53,13 +53,11 @@ def test_an_empty_trace_is_still_a_trace() -> None:
 
 
 def test_looking_does_not_change_the_output_of_attention() -> None:
-    torch.manual_seed(0)
     attention, x_BLD = Attention(8, 4, kv_heads=2), torch.randn(2, 5, 8)
     assert_close(attention(x_BLD, trace=Trace()), attention(x_BLD))
 
 
 def test_looking_does_not_change_the_gradient() -> None:
-    torch.manual_seed(0)
     attention, x_BLD = Attention(8, 2), torch.randn(2, 5, 8)
     unseen = torch.autograd.grad(attention(x_BLD).square().sum(), attention.query.weight)[0]
     seen = torch.autograd.grad(attention(x_BLD, trace=Trace()).square().sum(), attention.query.weight)[0]

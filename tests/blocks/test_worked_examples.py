@@ -59,13 +59,11 @@ def test_linear_layer_with_shuffled_columns_gives_the_same_outputs() -> None:
 
 
 def test_self_attention_without_positions_permutes_with_its_input() -> None:
-    torch.manual_seed(0)
     attention, x_BLD, shuffle = Attention(8, 2), torch.randn(1, 5, 8), [3, 0, 4, 2, 1]
     assert_close(attention(x_BLD[:, shuffle]), attention(x_BLD)[:, shuffle])
 
 
 def test_positions_make_self_attention_see_order() -> None:
-    torch.manual_seed(0)
     attention, x_BLD, shuffle = Attention(8, 2), torch.randn(1, 5, 8), [3, 0, 4, 2, 1]
     where_LD = sinusoidal(5, 8)
     moved, stayed = attention(x_BLD[:, shuffle] + where_LD), attention(x_BLD + where_LD)[:, shuffle]
@@ -115,7 +113,6 @@ def test_basic_self_attention_needs_no_parameters() -> None:
 
 
 def test_scaled_dot_product_attention_adds_minus_infinity_where_a_query_may_not_look() -> None:
-    torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, 1, 4, 6).unbind()
     may_attend = masks.look_ahead(4)
     added = torch.zeros(1, 1, 4, 4).masked_fill(~may_attend, -torch.inf)
@@ -234,7 +231,6 @@ def test_rope_turns_by_the_rotation_that_shifts_sinusoids(c: int) -> None:
 
 
 def test_rope_scores_depend_on_distance_only() -> None:
-    torch.manual_seed(0)
     rotary = Rotary(8)
     q, k = torch.randn(2, 1, 1, 1, 8).unbind()
 

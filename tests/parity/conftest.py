@@ -4,36 +4,29 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is imported, so it cannot wait for a fixture
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import torch
 import transformers
-from their_models import VARIANTS, make
+from their_models import VARIANTS, Both, Pair, make
 
 import regard
 from regard import hardware
 
 hardware.prepare()  # before torch's first use, as `regard.load` does it
-torch.set_num_threads(1)  # the models are too small to share, and waiting for a busy core is all it would do
+pytest.register_assert_rewrite("parity_checks")
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One model, twice."""
-
-    family: str
-    theirs: Any
-    ours: Any
-    directory: Path
-
-
-Both = Callable[..., Pair]
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """The models are too small to share: a second thread would only wait for a busy core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

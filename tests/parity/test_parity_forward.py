@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from conftest import Both, Pair
-from their_models import VARIANTS, ragged
+from their_models import VARIANTS, Both, Pair, ragged
 from torch import Tensor
 
 from regard.blocks.trace import Trace

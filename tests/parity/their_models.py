@@ -38,6 +38,20 @@ class Variant:
     """What is done to the saved directory, to make it look like another one found in the wild."""
 
 
+@dataclass(frozen=True)
+class Pair:
+    """One model, twice: theirs, and ours as read from the directory in which they saved it."""
+
+    family: str
+    theirs: Any
+    ours: Any
+    directory: Path
+
+
+Both = Callable[..., Pair]
+"""The fixture's type: a variant's name, perhaps a seed -> the pair."""
+
+
 CONFIGS: dict[str, Callable[..., Any]] = {
     "marian": lambda **more: hf.MarianConfig(
         **{
@@ -160,13 +174,14 @@ def make(variant: Variant, seed: int = 0) -> Any:
 @torch.no_grad()
 def draw(model: Any, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
+    size = 0.8 * model.config.hidden_size**-0.5  # 0.2 at a width of 16
     drawn = dict(model.named_parameters())
     drawn |= {name: buffer for name, buffer in model.named_buffers() if name == "final_logits_bias"}
     for name, tensor in drawn.items():
         if "embed_positions" in name:  # sines and cosines, which nobody trains
             continue
         around = 1.0 if tensor.dim() == 1 and name.endswith("weight") else 0.0  # norms
-        tensor.copy_(around + 0.2 * torch.randn(tensor.shape, generator=random))
+        tensor.copy_(around + size * torch.randn(tensor.shape, generator=random))
 
 
 def ragged(lengths: list[int], *, left: bool = False, vocab: int = VOCAB, seed: int = 0) -> tuple[Tensor, Tensor]:

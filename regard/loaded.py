@@ -1,0 +1,140 @@
+"""What every loaded model shares, whatever its family: its tokenizer, its place on disk, its limits.
+
+The tasks themselves are in pipeline.py. A family that cannot do one says so, and what it can do instead.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from regard.blocks.trace import Trace
+from regard.errors import InputError, InputTooLong, TaskError, TokenizerError
+from regard.models import Family, family_of
+from regard.models.config import BlockConfig
+from regard.models.generation import Generation
+from regard.text.tokenizer import Tokenizer
+from regard.weights import store
+from regard.weights.directory import Stored, new_directory
+
+BATCH = 32
+"""Texts that are run together when a list is given."""
+
+
+class Candidate(NamedTuple):
+    """One way to fill a gap."""
+
+    token: str
+    probability: float
+
+
+class Model:
+    """A model and its tokenizer. Each family can do some of the tasks, and says so when asked for another."""
+
+    tasks: tuple[str, ...] = ()
+
+    def __init__(self, network: Family, generation: Generation, tokenizer: Tokenizer | None, source: Path) -> None:
+        self.network, self.generation, self.source = network, generation, source
+        self._tokenizer = tokenizer
+
+    @property
+    def config(self) -> BlockConfig:
+        return self.network.config
+
+    @property
+    def family(self) -> str:
+        return family_of(self.config)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
+    def has_tokenizer(self) -> bool:
+        return self._tokenizer is not None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            raise TokenizerError(
+                f"{self.source}: has no tokenizer files (tokenizer.json, or OPUS-MT's source.spm, target.spm and "
+                f"vocab.json), so it takes ids but no text"
+            )
+        return self._tokenizer
+
+    def save(self, directory: str | Path, style: store.Style = "regard") -> None:
+        """Write a new model directory, regard's own or one for transformers."""
+        with new_directory(Path(directory)) as half_done:
+            store.write(half_done, Stored(self.network, self.generation), style)
+            if self._tokenizer is not None:
+                self._tokenizer.save(half_done)
+
+    def generate(self, prompt: str = "", *, max_new: int | None = None) -> str:
+        """How the model goes on after `prompt`."""
+        self._cannot("generate")
+
+    def translate(self, texts: Any, *, max_new: int | None = None) -> Any:
+        """The translation of a text, or of each of a list."""
+        self._cannot("translate")
+
+    def embed(self, texts: str | Sequence[str]) -> Tensor:
+        """One vector for a text (D), or for each of a list (N, D)."""
+        self._cannot("embed")
+
+    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
+        """For each mask in the text, in order, the likeliest tokens."""
+        self._cannot("fill")
+
+    def classify(self, item: Any) -> dict[str, float]:
+        """The probability of each label, likeliest first."""
+        self._cannot("classify")
+
+    def logits(self, ids: Any, target: Any = None) -> Tensor:
+        """The network's own output for ids."""
+        raise NotImplementedError
+
+    def trace(self, text: str, target: str | None = None) -> Trace:
+        """One pass over a text, with every step of it written down."""
+        self._cannot("trace")
+
+    def _cannot(self, task: str) -> NoReturn:
+        able = f"it can {', '.join(self.tasks)}" if self.tasks else "it gives logits only"
+        raise TaskError(f"{self.source}: this {self.family} model cannot {task}; {able}")
+
+    # ---- what the families share ----
+
+    def _read(self, one: str) -> list[int]:
+        """text -> tokens, for tasks that need something to read."""
+        if not one.strip():
+            raise InputError("the text is empty")
+        return self.tokenizer.encode(one)
+
+    def _fit(self, ids: Sequence[int], vocab: int, context: int) -> Sequence[int]:
+        if not ids:
+            raise InputError("there are no ids to read")
+        if not all(0 <= i < vocab for i in ids):
+            raise InputError(f"id {next(i for i in ids if not 0 <= i < vocab)} is not in 0 … {vocab - 1}")
+        if len(ids) > context:
+            raise InputTooLong(
+                f"{len(ids):,} tokens, but this model reads at most {context:,}; shorten or split the text"
+            )
+        return ids
+
+    def _pad(self, rows: Sequence[Sequence[int]], *, left: bool = False) -> tuple[Tensor, Tensor]:
+        """Rows of different lengths -> one tensor (B, L), and where it holds real tokens (B, L)."""
+        length = max(map(len, rows))
+        ids_BL = torch.full((len(rows), length), self.generation.pad or 0, dtype=torch.long)
+        present_BL = torch.zeros(len(rows), length, dtype=torch.bool)
+        for i, row in enumerate(rows):
+            place = slice(length - len(row), None) if left else slice(0, len(row))
+            ids_BL[i, place], present_BL[i, place] = torch.tensor(row), True
+        return ids_BL.to(self.device), present_BL.to(self.device)
+
+
+def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Indices of rows of about the same length, so that little of a batch is padding."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    for start in range(0, len(order), BATCH):
+        yield order[start : start + BATCH]

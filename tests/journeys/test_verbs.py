@@ -1,0 +1,81 @@
+"""The verbs, from the outside: arguments and pipes in, text and JSON out."""
+
+import json
+from pathlib import Path
+
+from journeys_types import Folders, Run
+
+
+def test_translate_keeps_lines(regard: Run, folders: Folders) -> None:
+    lines = regard("translate", "-m", folders["translator"], stdin="I ate an apple.\n\nThe bank.\n").stdout.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    once = regard("translate", "I ate an apple.", "The bank.", "-m", folders["translator"]).stdout.split("\n")
+    assert once == [lines[0], lines[2], ""]
+
+
+def test_generate_begins_with_the_prompt(regard: Run, folders: Folders) -> None:
+    out = regard("generate", "I ate", "-m", folders["writer"], "--max-new", "5").stdout
+    assert out.startswith("I ate")
+    assert len(out.strip()) > len("I ate")
+
+
+def test_generate_from_nothing(regard: Run, folders: Folders) -> None:
+    assert regard("generate", "-m", folders["writer"], "--max-new", "5").stdout.strip()
+
+
+def test_fill(regard: Run, folders: Folders) -> None:
+    (gap,) = json.loads(regard("fill", "I ate an [MASK].", "-m", folders["filler"], "--json", "--top", "3").stdout)
+    assert len(gap) == 3
+    assert gap == sorted(gap, key=lambda candidate: -candidate["probability"])
+    assert "%" in regard("fill", "I [MASK] an [MASK].", "-m", folders["filler"]).stdout
+
+
+def test_classify(regard: Run, folders: Folders) -> None:
+    labels = json.loads(regard("classify", "The bank.", "-m", folders["judge"], "--json").stdout)
+    assert set(labels) == {"bad", "good"}
+    assert abs(sum(labels.values()) - 1) < 1e-6
+
+
+def test_embed(regard: Run, folders: Folders) -> None:
+    lines = regard("embed", "-m", folders["reader"], stdin="I ate.\nThe bank.\n").stdout.splitlines()
+    assert [len(json.loads(line)) for line in lines] == [32, 32]
+
+
+def test_info(regard: Run, folders: Folders) -> None:
+    about = json.loads(regard("info", folders["translator"], "--json").stdout)
+    assert about["family"] == "seq2seq"
+    assert about["tasks"] == ["translate"]
+    assert about["parameters"]["in all"] == sum(v for k, v in about["parameters"].items() if k != "in all")
+    assert "encoder_layers" in regard("info", folders["translator"]).stdout
+
+
+def test_trace_of_every_family(regard: Run, folders: Folders) -> None:
+    for name, stacks in {"translator": ["encoder", "decoder"], "writer": ["stack"], "judge": ["stack"]}.items():
+        journey = json.loads(regard("trace", "I ate an apple.", "-m", folders[name], "--json").stdout)
+        assert {block["stack"] for block in journey["blocks"]} == set(stacks)
+        assert len(journey["blocks"]) == 2 * len(stacks)
+        assert len(journey["blocks"][0]["attention"]) == 4
+        for tokens, embedded in zip(journey["tokens"], journey["embeddings"], strict=True):
+            assert len(tokens["pieces"]) == len(tokens["ids"]) == len(embedded["output_norms"])
+        assert bool(journey["labels"]) == (name == "judge")
+        assert bool(journey["next"]) == (name != "judge")
+
+
+def test_trace_of_a_given_translation(regard: Run, folders: Folders) -> None:
+    shown = regard("trace", "I ate an apple.", "--target", "Ich habe gegessen.", "-m", folders["translator"]).stdout
+    for expected in ("source -> tokens", "target -> tokens", "encoder block 1", "decoder block 2", "cross 4", "logits"):
+        assert expected in shown
+
+
+def test_convert_there_and_back(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    for name, task in {"translator": "translate", "writer": "generate"}.items():
+        there, back = tmp_path / f"{name}-there", tmp_path / f"{name}-back"
+        if name == "translator":  # the small writer is a mixture that no model of theirs is
+            regard("convert", folders[name], there, "--to", "huggingface")
+            regard("convert", there, back)
+        else:
+            regard("convert", folders[name], back)
+        assert {path.name for path in back.iterdir()} >= {"config.json", "model.safetensors", "generation_config.json"}
+        said = [regard(task, "The bank.", "-m", folder, "--max-new", "8").stdout for folder in (folders[name], back)]
+        assert said[0] == said[1]

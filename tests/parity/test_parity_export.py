@@ -1,0 +1,66 @@
+"""What regard writes for transformers, read by transformers; and everything there and back."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from parity_checks import same_model
+from their_models import VARIANTS, Both, Pair, ragged
+from torch import Tensor
+
+import regard
+
+# parts of theirs that no task of regard's needs, and that are therefore not kept
+NOT_OURS = ("cls.seq_relationship.",)
+
+
+def kept(pair: Pair) -> dict[str, Tensor]:
+    unused = NOT_OURS + (("pooler.",) if pair.family == "vit" else ())
+    return {name: tensor for name, tensor in pair.theirs.state_dict().items() if not name.startswith(unused)}
+
+
+def their_logits(pair: Pair, theirs: object) -> Tensor:
+    ids_BL, present_BL = ragged([9, 4])
+    if pair.family == "vit":
+        inputs = {"pixel_values": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}
+    else:
+        inputs = {"input_ids": ids_BL, "attention_mask": present_BL.long()}
+    if pair.family == "marian":
+        inputs["decoder_input_ids"] = ragged([5, 6], vocab=40)[0]
+    out = theirs(**inputs)  # type: ignore[operator]
+    logits: Tensor = next(out[key] for key in ("logits", "prediction_logits", "last_hidden_state") if key in out)
+    return logits
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", VARIANTS)
+def test_export(both: Both, name: str, tmp_path: Path) -> None:
+    pair = both(name)
+    pair.ours.save(tmp_path / "for them", "huggingface")
+    kind = {"BertForPreTraining": "BertForMaskedLM"}.get(type(pair.theirs).__name__, type(pair.theirs).__name__)
+    read = getattr(__import__("transformers"), kind)
+    extra = {"add_pooling_layer": False} if name in ("bert, bare without a pooler", "vit, bare") else {}
+    theirs, report = read.from_pretrained(tmp_path / "for them", output_loading_info=True, **extra)
+    theirs.eval()
+    wanted, found = kept(pair), theirs.state_dict()
+    if kind == type(pair.theirs).__name__:
+        assert not report["missing_keys"]
+        assert not report["unexpected_keys"]
+        assert not report["mismatched_keys"]
+        assert found.keys() == wanted.keys()
+    for key in found:
+        exact = "embed_positions" not in key  # computed, and not by the same program
+        assert torch.equal(found[key], wanted[key]) if exact else torch.allclose(found[key], wanted[key], atol=1e-6)
+    assert (their_logits(pair, theirs) - their_logits(pair, pair.theirs)).abs().max() <= 1e-6
+
+
+@pytest.mark.parametrize("style", ["regard", "huggingface"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_there_and_back(both: Both, name: str, style: str, tmp_path: Path) -> None:
+    ours = both(name).ours
+    ours.save(tmp_path / "saved", style)
+    again = regard.load(tmp_path / "saved", device="cpu")
+    same_model(ours, again)
+    again.save(tmp_path / "twice", style)
+    for file in sorted(path for path in (tmp_path / "saved").rglob("*") if path.is_file()):
+        assert file.read_bytes() == (tmp_path / "twice" / file.relative_to(tmp_path / "saved")).read_bytes()

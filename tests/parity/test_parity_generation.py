@@ -1,0 +1,80 @@
+"""What is written, token for token, against `generate(do_sample=False, num_beams=1)`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from their_models import PAD, Both, Pair, ragged
+
+import regard
+
+MAX_NEW = 14
+SEEDS = range(1, 5)  # not 0: these models are told other things about generation than those that are shared
+ENDS = [2, 7, 11, 19, 23, 31]  # so many that some rows stop early and others never
+
+
+def written(row: list[int], skip: int) -> list[int]:
+    """What a row of theirs holds after the prompt and before its end."""
+    said = row[skip:]
+    stop = next((place for place, token in enumerate(said) if token in ENDS), len(said))
+    return said[:stop]
+
+
+def ask(pair: Pair, **inputs: Any) -> list[list[int]]:
+    settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": MAX_NEW, "pad_token_id": PAD}
+    rows: list[list[int]] = pair.theirs.generate(**inputs, **settings, eos_token_id=ENDS).tolist()
+    return rows
+
+
+def reload(pair: Pair, directory: Path, **settings: Any) -> Any:
+    """The same model, saved with what it should know about generation."""
+    for key, value in settings.items():
+        setattr(pair.theirs.generation_config, key, value)
+    pair.theirs.save_pretrained(directory)
+    return regard.load(directory, device="cpu")
+
+
+LENGTHS = [9, 3, 1, 14, 6, 6]
+
+
+def both_stop_and_run_on(said: list[list[int]]) -> bool:
+    return {len(row) == MAX_NEW for row in said} == {True, False}
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, llama3", "llama, tied"])
+def test_continuing(both: Both, name: str, tmp_path: Path) -> None:
+    said: list[list[int]] = []
+    for seed in SEEDS:
+        pair = both(name, seed)
+        ours = reload(pair, tmp_path / str(seed), eos_token_id=ENDS, max_new_tokens=MAX_NEW)
+        assert (ours.generation.end, ours.generation.max_new) == (tuple(ENDS), MAX_NEW)
+        ids_BL, present_BL = ragged(LENGTHS, left=True, seed=seed)
+        rows = ask(pair, input_ids=ids_BL, attention_mask=present_BL.long())
+        expected = [written(row, ids_BL.shape[1]) for row in rows]
+        prompts = [ids_BL[row, -length:].tolist() for row, length in enumerate(LENGTHS)]
+        assert ours._continue(prompts, None) == expected
+        assert [ours._continue([prompt], None)[0] for prompt in prompts] == expected  # alone as in a batch
+        said += expected
+    assert both_stop_and_run_on(said)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["marian", "marian, relu", "marian, two vocabularies"])
+def test_translating(both: Both, name: str, tmp_path: Path) -> None:
+    """With OPUS-MT's rule that padding, which the decoder starts with, is never written."""
+    rules = {"eos_token_id": ENDS, "bad_words_ids": [[PAD]], "max_length": MAX_NEW + 1, "max_new_tokens": None}
+    said: list[list[int]] = []
+    for seed in SEEDS:
+        pair = both(name, seed)
+        ours = reload(pair, tmp_path / str(seed), **rules)
+        assert (ours.generation.start, ours.generation.never) == (PAD, (PAD,))
+        assert ours.generation.max_new == MAX_NEW  # their max_length counts the start
+        ids_BS, present_BS = ragged(LENGTHS, seed=seed)
+        expected = [written(row, 1) for row in ask(pair, input_ids=ids_BS, attention_mask=present_BS.long())]
+        sources = [ids_BS[row, :length].tolist() for row, length in enumerate(LENGTHS)]
+        assert ours._write(sources, None) == expected
+        assert [ours._write([source], None)[0] for source in sources] == expected
+        said += expected
+    assert both_stop_and_run_on(said)
