@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip --disable-pip-version-check --quiet install --constraint constraints.txt
+PIP := $(BIN)/pip --disable-pip-version-check -qq install --constraint constraints.txt
 
 .PHONY: demo test check bench clean
 

@@ -67,7 +67,7 @@ def show_word(model: regard.Model, word: str, sentences: list[str]) -> None:
         table.add_row(Text(f"{number + 1}  {sentence}"), *cells)
     console.print(table)
     least = min(cosine(a, b) for a in static for b in static)
-    console.print(f"   cosines of its vector in context; its static vector is one and the same ({least:.2f})\n")
+    console.print(f"   cosines of the vectors in context; the static vector never changes ({least:.2f})\n")
 
 
 def word_vectors(model: regard.Model, word: str, sentence: str) -> tuple[Tensor, Tensor]:

@@ -241,10 +241,14 @@ def load(directory: str | Path, *, device: str = "auto") -> Model:
     path = Path(directory)
     stored = store.read(path)
     tokenizer = text.load(path.parent if path.is_file() else path)
-    if tokenizer is not None and tokenizer.vocab_target > getattr(stored.config, "vocab", 0):
-        raise ModelError(
-            f"{path}: the tokenizer has {tokenizer.vocab_target:,} pieces, but the model knows only "
-            f"{getattr(stored.config, 'vocab', 0):,}; one of them belongs to another model"
-        )
+    if tokenizer is not None:
+        written = getattr(stored.config, "vocab", 0)
+        read = getattr(stored.config, "source_vocab", None) or written
+        for pieces, known in ((tokenizer.vocab, read), (tokenizer.vocab_target, written)):
+            if pieces > known:
+                raise ModelError(
+                    f"{path}: the tokenizer has {pieces:,} pieces, but the model knows only {known:,}; "
+                    f"one of them belongs to another model"
+                )
     stored.model.to(hardware.device(device))
     return KINDS[family_of(stored.config)](stored.model, stored.generation, tokenizer, path)

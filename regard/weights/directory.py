@@ -49,9 +49,9 @@ def read_settings_file(directory: Path) -> dict[str, object]:
 def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
     """regard's own directory."""
     where = directory / CONFIG
-    unknown = raw.keys() - {"family", "format", "model"}
-    if unknown:
-        raise ModelError(f"{where}: unknown key '{min(unknown)}'{did_you_mean(min(unknown), raw.keys() - unknown)}")
+    known = {"family", "format", "model"}
+    if unknown := raw.keys() - known:
+        raise ModelError(f"{where}: unknown key '{min(unknown)}'{did_you_mean(min(unknown), known)}")
     if raw.get("format") != FORMAT:
         raise ModelError(f"{where}: has format {raw.get('format')!r}, and this regard reads {FORMAT}")
     family, settings = str(raw.get("family")), raw.get("model")

@@ -10,7 +10,7 @@ from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, Visi
 from regard.models.generation import Generation
 from regard.weights.directory import CONFIG, GENERATION, Stored, write_json
 from regard.weights.maps import FOREIGN
-from regard.weights.maps.settings import number
+from regard.weights.maps.settings import number, numbers
 from regard.weights.maps.table import Foreign, to_ours, to_theirs
 from regard.weights.sentence_transformers import read_pooling, write_pooling
 from regard.weights.tensors import ONE_FILE, fill, parameters, read_tensors, write_tensors
@@ -41,14 +41,14 @@ def write_huggingface(directory: Path, stored: Stored) -> None:
     config = stored.config
     theirs = to_theirs(parameters(stored.model), foreign, foreign.rows(config), bare=_is_headless(config))
     theirs |= foreign.computed(config)
-    tokens = _their_tokens(stored.generation, config)
+    tokens = {} if isinstance(config, VisionConfig) else _their_tokens(stored.generation, config)
     write_tensors(directory / ONE_FILE, theirs)
     write_json(directory / CONFIG, foreign.write_settings(config) | tokens | {"dtype": "float32"})
     if tokens:
         never = [[token] for token in stored.generation.never]
         length = {} if stored.generation.max_new is None else {"max_new_tokens": stored.generation.max_new}
         write_json(directory / GENERATION, tokens | length | ({"bad_words_ids": never} if never else {}))
-    if isinstance(config, EncoderConfig) and _is_headless(config):
+    if isinstance(config, EncoderConfig) and (_is_headless(config) or _embeds_in_its_own_way(config)):
         write_pooling(directory, config)
 
 
@@ -58,13 +58,21 @@ def _is_headless(config: BlockConfig) -> bool:
     return isinstance(config, VisionConfig) and not config.labels
 
 
+def _embeds_in_its_own_way(config: EncoderConfig) -> bool:
+    return config.pooling != "mean" or config.normalize
+
+
 def _foreign_for(config: BlockConfig) -> Foreign:
     """The model type that can say everything these settings say; found by saying it and reading it back."""
     reasons = []
     for foreign in FOREIGN.values():
         if type(config) is not foreign.kind:
             continue
-        lost = _lost_settings(config, foreign)
+        try:
+            lost = _lost_settings(config, foreign)
+        except ConfigError as error:  # it has no word at all for one of them: farther than any that loses some
+            reasons.append((len(fields(config)), foreign.model_type, [str(error)]))
+            continue
         if not lost:
             return foreign
         reasons.append((len(lost), foreign.model_type, lost))
@@ -73,14 +81,11 @@ def _foreign_for(config: BlockConfig) -> Foreign:
 
 
 def _lost_settings(config: BlockConfig, foreign: Foreign) -> list[str]:
-    if isinstance(config, EncoderConfig):  # these travel in files of their own
+    if isinstance(config, EncoderConfig) and config.pooling != "pooler":  # these travel in files of their own
         config = replace(config, pooling="mean", normalize=False)
     names = ["pooler.dense.weight"] if getattr(config, "pooler", "none") != "none" else []
     names += ["final_logits_bias"] if getattr(config, "output_bias", False) else []
-    try:
-        back = foreign.read_settings(foreign.write_settings(config), names)
-    except (AssertionError, ConfigError) as error:
-        return [str(error)]
+    back = foreign.read_settings(foreign.write_settings(config), names)
     return [
         f"{field.name} = {getattr(config, field.name)!r}"
         for field in fields(config)
@@ -107,28 +112,31 @@ def _read_generation(directory: Path, raw: Mapping[str, object], config: BlockCo
     both = {key: value for key, value in both.items() if value is not None}
     translates = isinstance(config, Seq2SeqConfig)
     start = "decoder_start_token_id" if translates else "bos_token_id"
-    ends = both.get("eos_token_id", [])
     banned = both.get("bad_words_ids", [])
+    if not isinstance(banned, list) or not all(isinstance(word, list) for word in banned):
+        raise ConfigError(f"config.json: 'bad_words_ids' must be a list of lists of ids, not {banned!r}")
     max_new = number(both, "max_new_tokens") if "max_new_tokens" in both else None
     if max_new is None and translates and "max_length" in both:
         max_new = number(both, "max_length") - 1  # theirs counts the start token
     return Generation(
         start=number(both, start) if start in both else None,
-        end=tuple(int(end) for end in ends) if isinstance(ends, list) else (number(both, "eos_token_id"),),
+        end=numbers(both, "eos_token_id"),
         pad=number(both, "pad_token_id") if "pad_token_id" in both else None,
-        never=tuple(int(word[0]) for word in banned if len(word) == 1) if isinstance(banned, list) else (),
+        never=tuple(
+            token for word in banned if len(word) == 1 for token in numbers({"bad_words_ids": word}, "bad_words_ids")
+        ),
         max_new=max_new,
     )
 
 
 def _their_tokens(generation: Generation, config: BlockConfig) -> dict[str, object]:
+    """Those that there are not are written as null: left out, they would be the tokens of another vocabulary."""
     ends = generation.end
-    tokens = {
+    return {
         "decoder_start_token_id" if isinstance(config, Seq2SeqConfig) else "bos_token_id": generation.start,
         "eos_token_id": ends[0] if len(ends) == 1 else list(ends) or None,
         "pad_token_id": generation.pad,
     }
-    return {key: value for key, value in tokens.items() if value is not None}
 
 
 def _modern(name: str) -> str:

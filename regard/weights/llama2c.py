@@ -35,7 +35,7 @@ def _read_settings(path: Path) -> tuple[DecoderConfig, bool]:
     width, inner, layers, heads, kv_heads, vocab, context = HEADER.unpack(header)
     shared = vocab > 0  # a negative number says that the output projection has weights of its own
     numbers = (width, inner, layers, heads, kv_heads, abs(vocab), context)
-    if not all(0 < value < LARGEST for value in numbers) or width % heads or heads % kv_heads:
+    if not all(0 < value < LARGEST for value in numbers) or width % (2 * heads) or heads % kv_heads:
         raise WeightsError(f"{path}: does not begin like a llama2.c checkpoint ({numbers})")
     config = DecoderConfig(
         vocab=abs(vocab),

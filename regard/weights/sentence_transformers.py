@@ -22,6 +22,8 @@ def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
         return config
     try:
         modules = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(modules, list):
+            raise TypeError
         steps = [(str(module["type"]).rsplit(".", 1)[-1], str(module["path"])) for module in modules]
     except (ValueError, TypeError, KeyError):
         raise ConfigError(f"{path}: must be a list of modules, each with 'type' and 'path'") from None
@@ -30,7 +32,9 @@ def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
             case "Transformer":
                 continue
             case "Pooling":
-                config = replace(config, pooling=_which(load_json(directory / Path(where).name / "config.json"), path))
+                if where in ("", "..") or Path(where).name != where:  # it must not lead out of its directory
+                    raise ConfigError(f"{path}: '{where}' is not a plain directory name")
+                config = replace(config, pooling=_which(load_json(directory / where / "config.json"), path))
             case "Normalize":
                 config = replace(config, normalize=True)
             case _:
@@ -49,8 +53,6 @@ def _which(pooling: dict[str, object], path: Path) -> Pooling:
 
 
 def write_pooling(directory: Path, config: EncoderConfig) -> None:
-    if config.pooling == "pooler":  # that is BERT's own, and needs no module
-        return
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * config.normalize
     listed = [{"idx": i, "name": str(i), "path": path, "type": KIND + kind} for i, (path, kind) in enumerate(modules)]
     (directory / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")

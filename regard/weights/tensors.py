@@ -41,8 +41,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path) -> Family:
     """A model of these settings with these weights, as float32 where they were half precision."""
-    with torch.device("meta"):  # laid out without memory: nothing is initialised only to be overwritten
-        model = build(config)
+    layers = max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
+    if layers > len(tensors):  # a layer has many; so no time is lost on a number that someone made up
+        raise WeightsError(f"{where}: its settings ask for {layers:,} layers, but it holds {len(tensors):,} tensors")
+    try:
+        with torch.device("meta"):  # laid out without memory: nothing is initialised only to be overwritten
+            model = build(config)
+    except (RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise WeightsError(f"{where}: its settings ask for more than any machine can hold ({reason:.100})") from None
     wanted = parameters(model)
     _complain("missing from it", wanted.keys() - tensors.keys(), where)
     _complain("left over in it", tensors.keys() - wanted.keys(), where)

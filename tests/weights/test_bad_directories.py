@@ -393,7 +393,7 @@ def test_wrong_shape(either: Path, shape: tuple[int, ...]) -> None:
         ("marian", "final_logits_bias"),
     ],
 )
-@pytest.mark.parametrize("shape", [(5,), (7, 11), (2, 3, 5), ()])
+@pytest.mark.parametrize("shape", [(5,), (2,), (8, 2), (7, 11), (2, 3, 5), ()])
 def test_wrong_shape_where_the_layout_differs(
     theirs: Callable[[str], Path], kind: str, name: str, shape: tuple[int, ...]
 ) -> None:

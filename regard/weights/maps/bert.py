@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from regard.errors import ConfigError
 from regard.models.config import BlockConfig, EncoderConfig
 from regard.weights.maps.settings import (
     activation,
@@ -23,7 +24,8 @@ def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> EncoderCon
     must_be(raw, "position_embedding_type", "absolute", "regard's BERT has absolute positions")
     must_be(raw, "is_decoder", False, "regard's BERT is an encoder")
     head = which_head(raw)
-    pooled = any(name.endswith("pooler.dense.weight") for name in names)
+    # transformers' classifier always has a pooler, and would fill a missing one with random numbers
+    pooled = head == "classifier" or any(name.endswith("pooler.dense.weight") for name in names)
     return EncoderConfig(
         vocab=number(raw, "vocab_size"),
         width=number(raw, "hidden_size"),
@@ -50,6 +52,8 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
 
 def encoder_settings(config: EncoderConfig) -> dict[str, object]:
     """What BERT and RoFormer call alike."""
+    if not config.segments:  # theirs looks up segment 0 without asking
+        raise ConfigError("segments = 0")
     return {
         "vocab_size": config.vocab,
         "hidden_size": config.width,

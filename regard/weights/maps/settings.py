@@ -28,6 +28,15 @@ def number(raw: Mapping[str, object], key: str, default: int | None = None) -> i
     return value
 
 
+def numbers(raw: Mapping[str, object], key: str) -> tuple[int, ...]:
+    """One or a list of them, or none."""
+    value = raw.get(key, [])
+    listed = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, int) and not isinstance(one, bool) for one in listed):
+        raise ConfigError(f"config.json: '{key}' must be a whole number or a list of them, not {value!r}")
+    return tuple(listed)
+
+
 def optional_number(raw: Mapping[str, object], key: str) -> int | None:
     return None if raw.get(key) is None else number(raw, key)
 
@@ -54,7 +63,8 @@ def activation(raw: Mapping[str, object], key: str, default: str) -> Plain:
 
 
 def their_activation(ours: Activation) -> str:
-    assert ours in get_args(Plain), f"{ours} is not one of theirs"
+    if ours not in get_args(Plain):
+        raise ConfigError(f"activation = {ours!r}")
     return next(name for name, known in THEIR_ACTIVATIONS.items() if known == ours)
 
 

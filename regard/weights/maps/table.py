@@ -53,22 +53,28 @@ class Foreign:
 
 
 SAME = Layout(lambda theirs: [theirs], lambda ours: ours[0])
-TRANSPOSED = Layout(lambda theirs: [theirs.T], lambda ours: ours[0].T)
+TRANSPOSED = Layout(lambda theirs: [theirs.t()], lambda ours: ours[0].t())
 
 
 def shaped(ours: tuple[int, ...], theirs: tuple[int, ...]) -> Layout:
     """The same numbers under another shape."""
-    return Layout(lambda tensor: [tensor.reshape(ours)], lambda tensors: tensors[0].reshape(theirs))
+
+    def to_ours(tensor: Tensor) -> Sequence[Tensor]:
+        if tensor.shape != theirs:  # as many numbers in a third shape are not the same numbers
+            raise ValueError
+        return [tensor.reshape(ours)]
+
+    return Layout(to_ours, lambda tensors: tensors[0].reshape(theirs))
 
 
 def thirds(*, transposed: bool) -> Layout:
     """Query, key and value in one tensor, one after the other along the last axis (GPT-2)."""
 
     def to_ours(theirs: Tensor) -> Sequence[Tensor]:
-        return [third.T if transposed else third for third in theirs.chunk(3, dim=-1)]
+        return [third.t() if transposed else third for third in theirs.tensor_split(3, dim=-1)]
 
     def to_theirs(ours: Sequence[Tensor]) -> Tensor:
-        return torch.cat([third.T if transposed else third for third in ours], dim=-1)
+        return torch.cat([third.t() if transposed else third for third in ours], dim=-1)
 
     return Layout(to_ours, to_theirs)
 
@@ -138,7 +144,7 @@ def to_theirs(ours: Mapping[str, Tensor], foreign: Foreign, rows: list[Row], *, 
 def _laid_out(entry: Row, tensor: Tensor, name: str, where: Path) -> Sequence[Tensor]:
     try:
         return entry.layout.to_ours(tensor)
-    except RuntimeError:  # a shape that cannot be cut or reordered like this
+    except (RuntimeError, ValueError):  # a shape that cannot be cut or reordered like this
         raise WeightsError(f"{where}: '{name}' has the unexpected shape {list(tensor.shape)}") from None
 
 
