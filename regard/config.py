@@ -12,8 +12,9 @@ import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from regard.errors import ConfigError
 
@@ -46,7 +47,8 @@ def plain(settings: Any) -> dict[str, Any]:
 
 
 def load_json(path: Path) -> dict[str, Any]:
-    return _load(path, json.loads, "JSON")
+    """Stricter than `json.loads`: no key twice (it would keep the last), no NaN and no Infinity."""
+    return _load(path, partial(json.loads, object_pairs_hook=_once_each, parse_constant=_no_number), "JSON")
 
 
 def load_toml(path: Path) -> dict[str, Any]:
@@ -65,6 +67,18 @@ def one_of(value: str, known: Iterable[str], what: str) -> None:
     if value not in choices:
         hint = did_you_mean(value, choices) or f" - known: {', '.join(choices)}"
         raise ConfigError(f"unknown {what} '{value}'{hint}")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' is there twice")
+    return table
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, Any]:

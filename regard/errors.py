@@ -9,7 +9,8 @@
     ├── ModelError      a model directory cannot be used                5   500
     │   ├── WeightsError   the tensors do not fit the model             5   500
     │   └── TokenizerError the tokenizer files are missing or broken    5   500
-    └── OutputError     a result cannot be written                      6   500
+    ├── OutputError     a result cannot be written                      6   500
+    └── TrainingError   training cannot go on                           7   500
 
 Each message is one line: what is wrong and where, what was expected, what to do.
 Programmers' mistakes are `assert`s, not part of this tree.
@@ -72,3 +73,9 @@ class OutputError(RegardError):
     """A result cannot be written."""
 
     exit_code = 6
+
+
+class TrainingError(RegardError):
+    """Training cannot go on: a loss that is no number, a lost process, no checkpoint to go on from."""
+
+    exit_code = 7

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard import hardware
 from regard.blocks.trace import Trace
 from regard.decoding.greedy import greedy
-from regard.errors import InputError, ModelError
+from regard.errors import InputError, ModelError, UsageError
 from regard.loaded import Candidate, Model, in_batches
 from regard.models import family_of
 from regard.models.decoder import Decoder
@@ -55,9 +55,8 @@ class Translator(Model):
             return self.network.decode(ids_BL, memory, cache=cache)[:, -1]
 
         first_B1 = torch.full((len(sources), 1), self._start(), device=self.device)
-        room = self.network.config.context - 1
-        limit = min(max_new or self.generation.max_new or room, room)
-        return greedy(step, first_B1, max_new=limit, end=self.generation.end, never=self.generation.never)
+        limit, never = how_much(self, max_new, self.network.config.context - 1), not_to_write(self)
+        return greedy(step, first_B1, max_new=limit, end=self.generation.end, never=never)
 
     def _start(self) -> int:
         if self.generation.start is None:
@@ -147,13 +146,16 @@ class Reader(TextModel):
     def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
         if self.network.config.head != "masked_lm":
             self._cannot("fill")
+        if top < 1:
+            raise UsageError(f"top must be at least 1, not {top}")
         ids = self._ids(self._read(text))  # text -> tokens
         gaps = [place for place, token in enumerate(ids) if token == self.tokenizer.mask]
         if not gaps:
             known = self.tokenizer.mask
             mask = "" if known is None else f" ({self.tokenizer.pieces([known])[0]})"
             raise InputError(f"the text has no mask{mask} to fill")
-        chances = self.logits(ids)[gaps].softmax(-1).topk(min(top, self.network.config.vocab))  # tokens -> logits
+        pieces = self.tokenizer.vocab  # the model's may be larger: vocabularies are often rounded up
+        chances = self.logits(ids)[gaps].softmax(-1)[:, :pieces].topk(min(top, pieces))  # tokens -> logits
         return [
             [Candidate(*pair) for pair in zip(self.tokenizer.pieces(tokens), values, strict=True)]
             for tokens, values in zip(chances.indices.tolist(), chances.values.tolist(), strict=True)
@@ -192,9 +194,8 @@ class Writer(TextModel):
             logits_BV: Tensor = self.network.output(states_BLD[:, -1])
             return logits_BV
 
-        room = self.network.config.context - ids_BL.shape[1]
-        limit = min(max_new or self.generation.max_new or room, room)
-        return greedy(step, ids_BL, max_new=limit, end=self.generation.end, never=self.generation.never)
+        limit, never = how_much(self, max_new, self.network.config.context - ids_BL.shape[1]), not_to_write(self)
+        return greedy(step, ids_BL, max_new=limit, end=self.generation.end, never=never)
 
 
 class Viewer(Model):
@@ -220,6 +221,20 @@ class Viewer(Model):
             raise InputError(f"the image has shape {list(ids.shape)}, but this model looks at {wanted}")
         out: Tensor = self.network(ids.float()[None].to(self.device))
         return out[0]
+
+
+def how_much(model: Translator | Writer, max_new: int | None, room: int) -> int:
+    """How many tokens to write at most: as asked for, or as the model says, and what there is room for."""
+    if max_new is not None and max_new < 1:
+        raise UsageError(f"max_new must be at least 1, not {max_new}")
+    return min(max_new or model.generation.max_new or room, room)
+
+
+def not_to_write(model: Translator | Writer) -> Sequence[int]:
+    """What the model says, and what its tokenizer has no piece for: vocabularies are often rounded up."""
+    vocab = model.network.config.vocab
+    pieces = model.tokenizer.vocab_target if model.has_tokenizer else vocab
+    return (*model.generation.never, *range(pieces, vocab))
 
 
 def by_probability(labels: Sequence[str], logits_N: Tensor) -> dict[str, float]:

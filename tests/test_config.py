@@ -230,3 +230,13 @@ def test_one_of_names_the_nearest_or_else_all() -> None:
         one_of("grean", ["red", "green"], "colour")
     with pytest.raises(ConfigError, match=r"^unknown colour 'blue' - known: red, green$"):
         one_of("blue", ["red", "green"], "colour")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('{"a": 1, "a": 2}', "'a' is there twice"), ('{"a": NaN}', "NaN"), ('{"a": -Infinity}', "Infinity")],
+)
+def test_json_says_each_thing_once_and_in_numbers(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        load_json(tmp_path / "x.json")

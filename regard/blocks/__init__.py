@@ -7,6 +7,7 @@ attend      softmax(q k / sqrt(K)) v, fused or traced
 attention   queries, keys, values, heads; self and cross
 feedforward what happens to each position alone
 norms       LayerNorm, RMSNorm
+dropout     forgetting on purpose, while training
 block       the Transformer block, from those parts
 cache       keys and values that were computed before
 trace       where a look inside is written down

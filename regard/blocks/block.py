@@ -12,6 +12,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from regard.blocks.cache import BlockCache
+from regard.blocks.dropout import Dropout
 from regard.blocks.positions import Rotation
 from regard.blocks.trace import Trace, inside, note
 
@@ -26,13 +27,12 @@ class AddAndNorm(nn.Module):
     def __init__(self, norm: nn.Module, *, norm_first: bool, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm, self.norm_first = norm, norm_first
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x_BLD: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            added: Tensor = x_BLD + self.dropout(part(self.norm(x_BLD)))
-            return added
-        normed: Tensor = self.norm(x_BLD + self.dropout(part(x_BLD)))
+            return self.dropout.add(x_BLD, part(self.norm(x_BLD)))
+        normed: Tensor = self.norm(self.dropout.add(x_BLD, part(x_BLD)))
         return normed
 
 

@@ -37,6 +37,10 @@ class Trace:
     def __iter__(self) -> Iterator[str]:
         return (path.removeprefix(self._prefix) for path in self._seen if path.startswith(self._prefix))
 
+    def __bool__(self) -> bool:
+        """A trace that has seen nothing yet is still a trace."""
+        return True
+
     def __len__(self) -> int:
         return sum(1 for _ in self)
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.blocks import masks
+from regard.blocks.dropout import Dropout
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import EncoderConfig
 from regard.models.heads import MaskedLanguageHead, Pooler, first_token, mean_pool
@@ -36,7 +37,7 @@ class Encoder(nn.Module):
         self.pooler = Pooler(config.width, config.pooler) if config.pooler != "none" else None
         self.masked_lm = MaskedLanguageHead(config) if config.head == "masked_lm" else None
         self.classifier = nn.Linear(config.width, len(config.labels)) if config.head == "classifier" else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.tie()
 
     def tie(self) -> None:

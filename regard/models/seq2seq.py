@@ -63,6 +63,29 @@ class Seq2Seq(nn.Module):
         states_BSD = self.encoder(x_BSD, may_attend, positions_BS=positions_BS, trace=inside(trace, "encoder"))
         return Memory(states_BSD, present_BS)
 
+    def states(
+        self,
+        ids_BL: Tensor,
+        memory: Memory,
+        present_BL: Tensor | None = None,
+        cache: Cache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Each new target token's vector, having seen those before it and the source. -> (B, L, D)"""
+        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
+        may_attend, positions_BS = read_with(cache, present_BL)
+        x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=inside(trace, "target"))
+        states_BLD: Tensor = self.decoder(
+            x_BLD,
+            may_attend,
+            positions_BS=positions_BS,
+            memory_BSD=memory.states_BSD,
+            may_attend_memory=masks.padding(memory.present_BS),
+            cache=cache,
+            trace=inside(trace, "decoder"),
+        )
+        return states_BLD
+
     def decode(
         self,
         ids_BL: Tensor,
@@ -72,19 +95,7 @@ class Seq2Seq(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """Logits of the next target token at each place. -> (B, L, V)"""
-        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
-        may_attend, positions_BS = read_with(cache, present_BL)
-        x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=inside(trace, "target"))
-        x_BLD = self.decoder(
-            x_BLD,
-            may_attend,
-            positions_BS=positions_BS,
-            memory_BSD=memory.states_BSD,
-            may_attend_memory=masks.padding(memory.present_BS),
-            cache=cache,
-            trace=inside(trace, "decoder"),
-        )
-        logits_BLV: Tensor = self.output(x_BLD)
+        logits_BLV: Tensor = self.output(self.states(ids_BL, memory, present_BL, cache, trace))
         note(trace, "logits", logits_BLV)
         return logits_BLV
 

@@ -12,6 +12,7 @@ from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
 from regard.blocks.cache import Cache
+from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
 from regard.blocks.norms import LayerNorm, RMSNorm
@@ -44,7 +45,7 @@ class TextEmbedding(nn.Module):
         self.tokens, self.positions = tokens, positions
         self.segments = TokenEmbedding(segments, config.width) if segments else None
         self.norm = make_norm(config) if norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self,

@@ -8,6 +8,7 @@ B batch  C channels  Y X height and width  P patches and the class token  D widt
 import torch
 from torch import Tensor, nn
 
+from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import PatchEmbedding
 from regard.blocks.positions import Learned
 from regard.blocks.trace import Trace, inside, note
@@ -22,7 +23,7 @@ class Vision(nn.Module):
         self.patches = PatchEmbedding(config.image, config.patch, config.channels, config.width)
         self.class_token = nn.Parameter(torch.zeros(config.width))
         self.positions = Learned(self.patches.patches + 1, config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.stack = Stack(config, config.layers)
         self.classifier = nn.Linear(config.width, len(config.labels)) if config.labels else None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import did_you_mean, load_json, plain, read
-from regard.errors import ModelError, OutputError
+from regard.errors import ConfigError, ModelError, OutputError
 from regard.models import FAMILIES, Family, family_of
 from regard.models.config import BlockConfig
 from regard.models.generation import Generation
@@ -64,6 +64,10 @@ def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
     generation = Generation()
     if (directory / GENERATION).is_file():
         generation = read(Generation, load_json(directory / GENERATION), str(directory / GENERATION))
+    vocab = getattr(config, "vocab", 0)
+    for token in (generation.start, generation.pad, *generation.end, *generation.never):
+        if token is not None and token not in range(vocab):
+            raise ConfigError(f"{directory / GENERATION}: token {token} is not in the vocabulary of {vocab:,}")
     return Stored(fill(config, read_tensors(directory), directory), generation)
 
 

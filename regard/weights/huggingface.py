@@ -106,25 +106,31 @@ def _spelled_out(config: BlockConfig, name: str) -> object:
 
 
 def _read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> Generation:
-    """generation_config.json stands before config.json, where older files keep the same keys."""
+    """generation_config.json stands before config.json, where older files keep the same keys.
+
+    Tokens outside the vocabulary are none: the first Llamas have the padding -1, cut-down models a large one's end.
+    """
     path = directory / GENERATION
     both = dict(raw) | (load_json(path) if path.is_file() else {})
     both = {key: value for key, value in both.items() if value is not None}
     translates = isinstance(config, Seq2SeqConfig)
-    start = "decoder_start_token_id" if translates else "bos_token_id"
+    vocab = getattr(config, "vocab", 0)
+
+    def one(key: str) -> int | None:
+        return number(both, key) if key in both and number(both, key) in range(vocab) else None
+
     banned = both.get("bad_words_ids", [])
     if not isinstance(banned, list) or not all(isinstance(word, list) for word in banned):
         raise ConfigError(f"config.json: 'bad_words_ids' must be a list of lists of ids, not {banned!r}")
+    words = [token for word in banned if len(word) == 1 for token in numbers({"bad_words_ids": word}, "bad_words_ids")]
     max_new = number(both, "max_new_tokens") if "max_new_tokens" in both else None
     if max_new is None and translates and "max_length" in both:
         max_new = number(both, "max_length") - 1  # theirs counts the start token
     return Generation(
-        start=number(both, start) if start in both else None,
-        end=numbers(both, "eos_token_id"),
-        pad=number(both, "pad_token_id") if "pad_token_id" in both else None,
-        never=tuple(
-            token for word in banned if len(word) == 1 for token in numbers({"bad_words_ids": word}, "bad_words_ids")
-        ),
+        start=one("decoder_start_token_id" if translates else "bos_token_id"),
+        end=tuple(token for token in numbers(both, "eos_token_id") if token in range(vocab)),
+        pad=one("pad_token_id"),
+        never=tuple(token for token in words if token in range(vocab)),
         max_new=max_new,
     )
 
@@ -132,11 +138,13 @@ def _read_generation(directory: Path, raw: Mapping[str, object], config: BlockCo
 def _their_tokens(generation: Generation, config: BlockConfig) -> dict[str, object]:
     """Those that there are not are written as null: left out, they would be the tokens of another vocabulary."""
     ends = generation.end
-    return {
-        "decoder_start_token_id" if isinstance(config, Seq2SeqConfig) else "bos_token_id": generation.start,
+    tokens: dict[str, object] = {
         "eos_token_id": ends[0] if len(ends) == 1 else list(ends) or None,
         "pad_token_id": generation.pad,
     }
+    if not isinstance(config, Seq2SeqConfig):
+        return tokens | {"bos_token_id": generation.start}
+    return tokens if generation.start is None else tokens | {"decoder_start_token_id": generation.start}
 
 
 def _modern(name: str) -> str:

@@ -22,7 +22,7 @@ def read_tensors(directory: Path) -> dict[str, Tensor]:
     if (directory / INDEX).is_file():
         return _read_shards(directory)
     if (directory / ONE_FILE).is_file():
-        return _read_file(directory / ONE_FILE)
+        return read_file(directory / ONE_FILE)
     if any(directory.glob("pytorch_model*.bin")):
         raise WeightsError(
             f"{directory}: holds only pickled weights, which can run code and are never opened; "
@@ -69,7 +69,7 @@ def parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return dict(model.named_parameters())
 
 
-def _read_file(path: Path) -> dict[str, Tensor]:
+def read_file(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -87,7 +87,7 @@ def _read_shards(directory: Path) -> dict[str, Tensor]:
             raise WeightsError(f"{directory / INDEX}: '{shard}' is not a plain file name")
         if not (directory / shard).is_file():
             raise WeightsError(f"{directory / INDEX}: names '{shard}', which is not there")
-        found = _read_file(directory / shard)
+        found = read_file(directory / shard)
         if twice := found.keys() & tensors.keys():
             raise WeightsError(f"{directory / shard}: '{min(twice)}' is in another shard as well")
         tensors.update(found)

@@ -48,7 +48,7 @@ def test_nobody_looking_is_nothing_noted() -> None:
 
 
 def test_an_empty_trace_is_still_a_trace() -> None:
-    # an empty trace has length 0 and so is falsy: code must ask `is None`
+    assert Trace()  # although its length is 0
     assert inside(Trace(), "encoder") is not None
 
 

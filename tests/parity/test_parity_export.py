@@ -9,6 +9,7 @@ from their_models import VARIANTS, Both, Pair, ragged
 from torch import Tensor
 
 import regard
+from regard.models.generation import Generation
 
 # parts of theirs that no task of regard's needs, and that are therefore not kept
 NOT_OURS = ("cls.seq_relationship.",)
@@ -64,3 +65,25 @@ def test_there_and_back(both: Both, name: str, style: str, tmp_path: Path) -> No
     again.save(tmp_path / "twice", style)
     for file in sorted(path for path in (tmp_path / "saved").rglob("*") if path.is_file()):
         assert file.read_bytes() == (tmp_path / "twice" / file.relative_to(tmp_path / "saved")).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["marian", "gpt2", "llama", "bert, masked words", "roformer, bare"])
+def test_no_special_tokens_is_said_aloud(both: Both, name: str, tmp_path: Path) -> None:
+    """Left out, they would be their defaults: 58,100 for Marian, 50,256 for GPT-2, beyond these vocabularies."""
+    pair = both(name)
+    unaware = type(pair.ours)(pair.ours.network, Generation(), None, pair.directory)
+    unaware.save(tmp_path / "for them", "huggingface")
+    theirs = type(pair.theirs).from_pretrained(tmp_path / "for them")
+    for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        assert getattr(theirs.config, key) is None
+
+
+@pytest.mark.parametrize("name", ["marian", "gpt2", "llama"])
+def test_how_to_generate_is_said(both: Both, name: str, tmp_path: Path) -> None:
+    pair = both(name)
+    told = Generation(start=3, end=(4, 5), pad=6, never=(7, 8), max_new=9)
+    type(pair.ours)(pair.ours.network, told, None, pair.directory).save(tmp_path / "for them", "huggingface")
+    theirs = type(pair.theirs).from_pretrained(tmp_path / "for them").generation_config
+    start = theirs.decoder_start_token_id if pair.family == "marian" else theirs.bos_token_id
+    assert (start, theirs.eos_token_id, theirs.pad_token_id) == (3, [4, 5], 6)
+    assert (theirs.bad_words_ids, theirs.max_new_tokens) == ([[7], [8]], 9)

@@ -273,11 +273,26 @@ def test_generation_settings_of_the_wrong_kind(
         load(directory)
 
 
-@pytest.mark.parametrize("raw", ["{", "[]", '{"start": "x"}', '{"stat": 1}', '{"max_new": 0}', '{"end": 3}'])
+BAD_GENERATION = (
+    *("{", "[]", '{"start": "x"}', '{"stat": 1}', '{"max_new": 0}', '{"end": 3}'),
+    *('{"pad": 30}', '{"start": -1}', '{"never": [3, 31]}'),  # of 30 pieces
+)
+
+
+@pytest.mark.parametrize("raw", BAD_GENERATION)
 def test_own_generation_settings(own: Path, raw: str) -> None:
     (own / "generation_config.json").write_text(raw)
     with one_clear_line(ConfigError, str(own / "generation_config.json")):
         load(own)
+
+
+def test_tokens_that_are_none(theirs: Callable[[str], Path]) -> None:
+    """The first Llamas' padding is -1, and a cut-down model often keeps a large one's end."""
+    directory = theirs("llama")
+    words = [[5], [99], [6, 7]]
+    changes = {"pad_token_id": -1, "bos_token_id": 50256, "eos_token_id": [2, 50256], "bad_words_ids": words}
+    change_json(directory / "generation_config.json", **changes)
+    assert load(directory).generation == Generation(end=(2,), never=(5,))
 
 
 @pytest.mark.parametrize("labels", [{"0": "a", "2": "b"}, {"a": "0"}])
