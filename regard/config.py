@@ -110,6 +110,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
         return tuple(_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is dict:  # a table whose keys are someone else's to check
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a table, not {value!r}")
+        return dict(value)
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")

@@ -4,6 +4,7 @@ The tasks themselves are in pipeline.py. A family that cannot do one says so, an
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -28,6 +29,24 @@ class Candidate(NamedTuple):
 
     token: str
     probability: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation, and what is known about it."""
+
+    text: str
+    score: float
+    """What the search ranked it by; larger is better."""
+    log_probability: float
+    """Of the whole text and its end, as the model sees it."""
+    pieces: list[str]
+    piece_log_probabilities: list[float]
+    """Of each piece, and last of the end where the text ended."""
+    ended: bool
+    """False where the length limit cut it off."""
+    alignment: list[tuple[int, int]] | None = None
+    """(source word, target word), words being what white space separates; where it was asked for."""
 
 
 class Model:
@@ -71,11 +90,11 @@ class Model:
             if self._tokenizer is not None:
                 self._tokenizer.save(half_done)
 
-    def generate(self, prompt: str = "", *, max_new: int | None = None) -> str:
+    def generate(self, prompt: str = "", **options: Any) -> str:
         """How the model goes on after `prompt`."""
         self._cannot("generate")
 
-    def translate(self, texts: Any, *, max_new: int | None = None) -> Any:
+    def translate(self, texts: Any, **options: Any) -> Any:
         """The translation of a text, or of each of a list."""
         self._cannot("translate")
 
@@ -94,6 +113,10 @@ class Model:
     def logits(self, ids: Any, target: Any = None) -> Tensor:
         """The network's own output for ids."""
         raise NotImplementedError
+
+    def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
+        """Ids in, ids out, for whoever has no tokenizer: what the search finds best for each row."""
+        self._cannot("write")
 
     def trace(self, text: str, target: str | None = None) -> Trace:
         """One pass over a text, with every step of it written down."""

@@ -4,24 +4,33 @@ text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> searc
         text/     blocks/                    blocks/  models/     models/   decoding/  text/
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
 from regard import hardware
 from regard.blocks.trace import Trace
-from regard.decoding.greedy import greedy
+from regard.config import read
+from regard.decoding import align as alignment
+from regard.decoding.interface import Hypothesis, Opening
+from regard.decoding.sample import seed_for
+from regard.decoding.search import search
+from regard.decoding.settings import Search
 from regard.errors import InputError, ModelError, UsageError
-from regard.loaded import Candidate, Model, in_batches
+from regard.loaded import Candidate, Model, Translation, in_batches
 from regard.models import family_of
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
+from regard.models.generation import Generation
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision import Vision
+from regard.steps import TranslationStep, WritingStep
 from regard.text import tokenizer as text
+from regard.text.tokenizer import tag_piece
+from regard.text.words import word_numbers
 from regard.weights import store
 
 
@@ -32,31 +41,82 @@ class Translator(Model):
     tasks = ("translate",)
 
     @overload
-    def translate(self, texts: str, *, max_new: int | None = None) -> str: ...
+    def translate(self, texts: str, **options: Any) -> str: ...
     @overload
-    def translate(self, texts: list[str], *, max_new: int | None = None) -> list[str]: ...
-    def translate(self, texts: str | list[str], *, max_new: int | None = None) -> str | list[str]:
+    def translate(self, texts: list[str], **options: Any) -> list[str]: ...
+    def translate(self, texts: str | list[str], **options: Any) -> str | list[str]:
         if isinstance(texts, str):
-            return self.translate([texts], max_new=max_new)[0]
-        rows = [self._source(self._read(one)) for one in texts]  # text -> tokens
-        results = [""] * len(rows)
+            return self.translate([texts], **options)[0]
+        return [found[0].text for found in self.translations(texts, **options)]
+
+    def translations(
+        self, texts: Sequence[str], *, to: str | None = None, align: bool = False, **options: Any
+    ) -> list[list[Translation]]:
+        """The translations that were found for each text, best first, with all that is known about them.
+
+        `to` is the language, for a model that has several. The options are those of
+        `regard.decoding.settings.Search`: beam, n_best, length_penalty, temperature, …
+        """
+        settings = search_settings(self.generation, options)
+        rows = [self._source(self.source_ids(one, to)) for one in texts]  # text -> tokens
+        results: list[list[Translation]] = [[] for _ in rows]
         for batch in in_batches(rows):
-            written = self._write([rows[i] for i in batch], max_new)  # tokens -> tokens
-            for i, ids in zip(batch, written, strict=True):
-                results[i] = self.tokenizer.decode(ids)  # tokens -> text
+            found = self._search([rows[i] for i in batch], settings)  # tokens -> tokens
+            for i, hypotheses in zip(batch, found, strict=True):
+                results[i] = [self._translation(rows[i], one, align) for one in hypotheses]  # tokens -> text
         return results
 
+    def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
+        settings = search_settings(self.generation, options)
+        return [found[0].tokens for found in self._search([self._source(row) for row in rows], settings)]
+
     @torch.inference_mode()
-    def _write(self, sources: Sequence[Sequence[int]], max_new: int | None) -> list[list[int]]:
+    def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
         memory = self.network.encode(*self._pad(sources))  # tokens -> states
-        cache = self.network.new_cache()
+        opening = Opening(
+            first_BL=torch.full((len(sources), 1), self._start(), device=self.device),
+            room=self.network.config.context - 1,
+            end=self.generation.end,
+            never=not_to_write(self),
+            seeds=[seed_for(settings.seed, row) for row in sources],  # each text has its own luck, in any company
+        )
+        return search(TranslationStep(self.network, memory), opening, settings)  # states -> logits -> tokens
 
-        def step(ids_BL: Tensor) -> Tensor:  # states -> logits
-            return self.network.decode(ids_BL, memory, cache=cache)[:, -1]
+    def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
+        return Translation(
+            text=self.tokenizer.decode(found.tokens),
+            score=found.score,
+            log_probability=found.log_probability,
+            pieces=self.tokenizer.pieces_target(found.tokens),
+            piece_log_probabilities=found.token_log_probabilities,
+            ended=found.ended,
+            alignment=self._align(source, found.tokens) if align else None,
+        )
 
-        first_B1 = torch.full((len(sources), 1), self._start(), device=self.device)
-        limit, never = how_much(self, max_new, self.network.config.context - 1), not_to_write(self)
-        return greedy(step, first_B1, max_new=limit, end=self.generation.end, never=never)
+    def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
+        """Which word of the source each word of the target looks at, by the cross-attention of a second pass."""
+        seen = self._trace(source, [self._start(), *target])
+        layers = range(self.network.config.decoder_layers)
+        weights_NHTS = torch.stack([seen[f"decoder.blocks.{i}.cross.weights"][0] for i in layers])
+        tokenizer = self.tokenizer
+        special = {tokenizer.pad, tokenizer.start, tokenizer.end, *(i for i in source[:1] if self._is_tag(i))}
+        source_words = word_numbers(tokenizer.pieces(source), source, special)
+        target_words = word_numbers(tokenizer.pieces_target(target), target, special)
+        return alignment.hard(alignment.of_words(alignment.soft(weights_NHTS), source_words, target_words))
+
+    def source_ids(self, text: str, to: str | None = None) -> list[int]:
+        """What the model reads: the text, and before it the language asked for, of a model that has several."""
+        return [*([] if to is None else [self._tag(to)]), *self._read(text)]
+
+    def _is_tag(self, token: int) -> bool:
+        (piece,) = self.tokenizer.pieces([token])
+        return piece.startswith(">>") and piece.endswith("<<")
+
+    def _tag(self, language: str) -> int:
+        number = self.tokenizer.id_of(tag_piece(language))
+        if number is None:
+            raise UsageError(f"{self.source}: this model does not know '{language}' as a language to translate into")
+        return number
 
     def _start(self) -> int:
         if self.generation.start is None:
@@ -79,13 +139,18 @@ class Translator(Model):
     @torch.inference_mode()
     def trace(self, text: str, target: str | None = None) -> Trace:
         """The source through the encoder, and a translation (its own unless given) through the decoder."""
-        seen = Trace()
         source = self._source(self._read(text))
-        written = self._write([source], None)[0] if target is None else self.tokenizer.encode_target(target)
-        ends = self.generation.end
-        target_ids = [self._start(), *(i for i in written if i not in ends)]
-        self._fit(target_ids, self.network.config.vocab, self.network.config.context)
-        source_1S, target_1L = (torch.tensor([row], device=self.device) for row in (source, target_ids))
+        if target is None:
+            written = self._search([source], search_settings(self.generation, {}))[0][0].tokens
+        else:
+            written = [token for token in self.tokenizer.encode_target(target) if token not in self.generation.end]
+        return self._trace(source, [self._start(), *written])
+
+    @torch.inference_mode()
+    def _trace(self, source: Sequence[int], target: Sequence[int]) -> Trace:
+        seen = Trace()
+        self._fit(target, self.network.config.vocab, self.network.config.context)
+        source_1S, target_1L = (torch.tensor([row], device=self.device) for row in (source, target))
         seen.note("source_ids", source_1S)
         seen.note("target_ids", target_1L)
         self.network(source_1S, target_1L, trace=seen)
@@ -171,31 +236,35 @@ class Writer(TextModel):
     def tasks(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("generate",) if self.network.config.head == "lm" else ("classify",)
 
-    def generate(self, prompt: str = "", *, max_new: int | None = None) -> str:
+    def generate(self, prompt: str = "", **options: Any) -> str:
         if self.network.config.head != "lm":
             self._cannot("generate")
+        settings = search_settings(self.generation, options)
         ids = self.tokenizer.encode(prompt)  # text -> tokens
         if not ids:
             if self.generation.start is None:
                 raise InputError("the prompt is empty, and this model has no token to begin with")
             ids = [self.generation.start]
-        (said,) = self._continue([self._ids(ids)], max_new)  # tokens -> states -> logits -> tokens
+        said = self._search([self._ids(ids)], settings)[0][0].tokens  # tokens -> states -> logits -> tokens
         whole, given = self.tokenizer.decode([*ids, *said]), self.tokenizer.decode(ids)
         return whole.removeprefix(given)  # tokens -> text
 
+    def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
+        settings = search_settings(self.generation, options)
+        return [found[0].tokens for found in self._search([self._ids(row) for row in rows], settings)]
+
     @torch.inference_mode()
-    def _continue(self, prompts: Sequence[Sequence[int]], max_new: int | None) -> list[list[int]]:
+    def _search(self, prompts: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
         ids_BL, present_BL = self._pad(prompts, left=True)  # on the left: every row goes on at its right end
-        cache = self.network.new_cache()
-
-        def step(ids_BL: Tensor) -> Tensor:
-            present = present_BL if cache.length == 0 else torch.ones_like(ids_BL, dtype=torch.bool)
-            states_BLD = self.network.states(ids_BL, present, cache)
-            logits_BV: Tensor = self.network.output(states_BLD[:, -1])
-            return logits_BV
-
-        limit, never = how_much(self, max_new, self.network.config.context - ids_BL.shape[1]), not_to_write(self)
-        return greedy(step, ids_BL, max_new=limit, end=self.generation.end, never=never)
+        opening = Opening(
+            first_BL=ids_BL,
+            present_BL=present_BL,
+            room=[self.network.config.context - len(prompt) for prompt in prompts],
+            end=self.generation.end,
+            never=not_to_write(self),
+            seeds=[seed_for(settings.seed, row) for row in prompts],
+        )
+        return search(WritingStep(self.network, present_BL), opening, settings)
 
 
 class Viewer(Model):
@@ -223,11 +292,20 @@ class Viewer(Model):
         return out[0]
 
 
-def how_much(model: Translator | Writer, max_new: int | None, room: int) -> int:
-    """How many tokens to write at most: as asked for, or as the model says, and what there is room for."""
-    if max_new is not None and max_new < 1:
-        raise UsageError(f"max_new must be at least 1, not {max_new}")
-    return min(max_new or model.generation.max_new or room, room)
+def search_settings(generation: Generation, options: Mapping[str, Any]) -> Search:
+    """How to search: as the caller says, and else as the model says."""
+    asked = {key: value for key, value in options.items() if value is not None}
+    if asked.get("max_new", 1) < 1:
+        raise UsageError(f"max_new must be at least 1, not {asked['max_new']}")
+    own = {
+        "beam": 1 if asked.get("temperature") else generation.beam,
+        "length_penalty": generation.length_penalty,
+        "length_form": generation.length_form,
+        "max_new": generation.max_new,
+    }
+    if asked.get("n_best", 1) > own["beam"] and not asked.get("temperature"):
+        own["beam"] = asked["n_best"]
+    return read(Search, own | asked, "search")
 
 
 def not_to_write(model: Translator | Writer) -> Sequence[int]:
@@ -238,7 +316,9 @@ def not_to_write(model: Translator | Writer) -> Sequence[int]:
 
 
 def by_probability(labels: Sequence[str], logits_N: Tensor) -> dict[str, float]:
-    ranked = sorted(zip(labels, logits_N.softmax(-1).tolist(), strict=True), key=lambda pair: -pair[1])
+    # ImageNet has two cranes and two maillots: a name that stands for several classes is told apart by its number
+    names = [name if labels.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
+    ranked = sorted(zip(names, logits_N.softmax(-1).tolist(), strict=True), key=lambda pair: -pair[1])
     return dict(ranked)
 
 

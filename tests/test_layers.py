@@ -15,7 +15,7 @@ ROWS = [  # only downhill: a folder may import from rows above its own here, and
     "text blocks",
     "data models",
     "weights decoding",
-    "loaded",
+    "loaded steps",
     "training pipeline",
     "evaluation",
     "serving explorer",

@@ -387,7 +387,7 @@ def test_embed_more_than_a_batch(model: Get) -> None:
 
 
 def written(writer: Any, prompt: str, max_new: int | None = None) -> list[int]:
-    (said,) = writer._continue([writer.tokenizer.encode(prompt)], max_new)
+    (said,) = writer.write([writer.tokenizer.encode(prompt)], max_new=max_new)
     ids: list[int] = said
     return ids
 
@@ -415,7 +415,7 @@ def test_generate_as_much_as_there_is_room_for(model: Get) -> None:
     assert len(written(writer, "The cat")) == CONTEXT - length
     assert len(written(writer, "The cat", 10**6)) == CONTEXT - length
     full = [5] * CONTEXT
-    assert writer._continue([full], None) == [[]]
+    assert writer.write([full]) == [[]]
 
 
 def test_generate_until_an_end(model: Get) -> None:
@@ -442,7 +442,7 @@ def test_generate_as_the_model_says(model: Get) -> None:
 
 def test_generate_from_nothing(model: Get, tmp_path: Path) -> None:
     writer = model("writer")
-    assert writer.generate("", max_new=4) == writer.tokenizer.decode(writer._continue([[0]], 4)[0])
+    assert writer.generate("", max_new=4) == writer.tokenizer.decode(writer.write([[0]], max_new=4)[0])
     no_start = Writer(writer.network, Generation(), writer._tokenizer, writer.source)
     with pytest.raises(InputError, match="prompt is empty"):
         no_start.generate("")
@@ -451,8 +451,8 @@ def test_generate_from_nothing(model: Get, tmp_path: Path) -> None:
 def test_generate_alone_and_together(model: Get) -> None:
     writer = model("writer")
     prompts = [writer.tokenizer.encode(text) for text in ("The cat", "a", "nine pears and a bench", "It rains.")]
-    together = writer._continue(prompts, 10)
-    assert together == [writer._continue([prompt], 10)[0] for prompt in prompts]
+    together = writer.write(prompts, max_new=10)
+    assert together == [writer.write([prompt], max_new=10)[0] for prompt in prompts]
     assert len({tuple(said) for said in together}) > 1
 
 
@@ -500,9 +500,9 @@ def test_translate_keeps_the_order(model: Get) -> None:
 def test_translate_as_much_as_asked(model: Get, max_new: int) -> None:
     translator = model("translator")
     rows = [translator.tokenizer.encode(sentence) for sentence in SENTENCES]
-    assert max(map(len, translator._write(rows, max_new))) == max_new
-    assert max(map(len, translator._write(rows, None))) <= CONTEXT - 1
-    assert not any(i in (0, 1) for said in translator._write(rows, None) for i in said)  # no start, no end
+    assert max(map(len, translator.write(rows, max_new=max_new))) == max_new
+    assert max(map(len, translator.write(rows))) <= CONTEXT - 1
+    assert not any(i in (0, 1) for said in translator.write(rows) for i in said)  # no start, no end
 
 
 # ---- looking inside ----
@@ -525,7 +525,7 @@ def test_trace_a_translation(model: Get) -> None:
     assert seen["target_ids"].tolist() == [[0, *target[:-1]]]
     assert torch.allclose(seen["logits"][0], translator.logits(source, [0, *target[:-1]]), atol=1e-5)
     own = translator.trace("a grey cat")
-    assert own["target_ids"][0, 1:].tolist() == translator._write([source], None)[0]
+    assert own["target_ids"][0, 1:].tolist() == translator.write([source])[0]
 
 
 # ---- there and back ----

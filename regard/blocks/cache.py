@@ -80,12 +80,14 @@ class Cache:
         self._present_BS = present_BL if past is None else torch.cat((past, present_BL), dim=1)
         return self._present_BS
 
-    def reorder(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor, *, memory: bool = True) -> None:
+        """Row i becomes a copy of what row `rows[i]` was; `memory` only if rows go to look at another one."""
         if self._present_BS is not None:
             self._present_BS = self._present_BS[rows]
         for block in self.blocks:
             block.own.reorder(rows)
-            block.memory.reorder(rows)
+            if memory:
+                block.memory.reorder(rows)
 
     def trim(self, length: int) -> None:
         """Back to the first `length` tokens; the memory that they look at stays."""

@@ -21,5 +21,6 @@ Examples:
 def command(texts: tuple[str, ...], directory: Path, device: str) -> None:
     """Turn TEXTS, or the lines of standard input, into vectors: one JSON list a line."""
     model = options.load(directory, device)
-    for line in options.texts_or_lines(texts):
-        output.as_json(model.embed(line).tolist(), indent=None)
+    for batch in options.texts_or_lines(texts):
+        for vector in model.embed(batch).tolist():
+            output.say(output.json_line(vector))

@@ -1,6 +1,7 @@
 """regard generate"""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,16 +13,14 @@ from regard.cli import options, output
     epilog="""\b
 Examples:
   regard generate "Once upon a time" -m stories --max-new 100
-  regard generate -m stories
+  regard generate -m stories --temperature 0.8 --top-p 0.9 --seed 1
 """,
 )
 @click.argument("prompt", default="")
 @options.model_option
 @options.device_option
-@click.option(
-    "--max-new", type=click.IntRange(1), help="Longest continuation, in tokens; as long as the context unless given."
-)
-def command(prompt: str, directory: Path, device: str, max_new: int | None) -> None:
-    """Go on after PROMPT, always with the likeliest token. Without a prompt, begin where texts begin."""
+@options.search_options
+def command(prompt: str, directory: Path, device: str, **search: Any) -> None:
+    """Go on after PROMPT, with the likeliest token each time or with samples. Without one, begin where texts begin."""
     model = options.load(directory, device)
-    output.say(prompt + model.generate(prompt, max_new=max_new))
+    output.say(prompt + model.generate(prompt, **search))

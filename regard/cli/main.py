@@ -16,10 +16,15 @@ from regard.errors import RegardError
 
 VERBS = {  # in the order of a first visit
     "translate": "Translate text.",
+    "train": "Learn from data, as a recipe says.",
+    "evaluate": "Measure how well a model translates.",
+    "score": "Ask a model how likely given translations are.",
     "generate": "Go on where a text stops.",
     "fill": "Fill the masks in a text.",
     "classify": "Put a label on a text.",
     "embed": "Turn texts into vectors.",
+    "average": "Make one model of several checkpoints.",
+    "plot": "Draw the curves of a run.",
     "trace": "Show a text's path through a model, stage by stage.",
     "info": "Show what is in a model directory.",
     "convert": "Turn other programs' models into regard's, or regard's into Hugging Face's.",

@@ -2,8 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from regard.errors import OutputError
 
 
 def say(text: str = "") -> None:
@@ -11,8 +15,29 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def as_json(value: Any, *, indent: int | None = 2) -> None:
-    say(json.dumps(value, indent=indent, ensure_ascii=False))
+def as_json(value: Any) -> None:
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def json_line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@contextmanager
+def lines_to(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Where lines of results go: to standard output, or to a file that takes its name when all is written."""
+    if path is None:
+        yield say
+        return
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield lambda line: print(line, file=file, flush=True)
+        draft.replace(path)
+    except OSError as problem:
+        raise OutputError(f"{path}: cannot be written ({problem.strerror})") from None
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def error(text: str) -> None:
@@ -43,3 +68,38 @@ def heading(text: str) -> None:
     from rich.text import Text
 
     Console(highlight=False).print(Text(text, style="bold"))
+
+
+def note(text: str) -> None:
+    """What is no result, but good to know while waiting."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Bar:
+    """A progress bar with rate and time left on a terminal; a line now and then elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.console = Console(stderr=True, highlight=False)
+        self.total, self.live = total, self.console.is_terminal
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+        self.rich = Progress(*columns, console=self.console, disable=not self.live)
+        self.task = self.rich.add_task("", total=total)
+
+    def update(self, done: int, text: str) -> None:
+        if self.live:
+            self.rich.update(self.task, completed=done, description=text)
+        else:
+            self.note(f"{done:,}/{self.total:,}  {text}")
+
+    def note(self, text: str) -> None:
+        self.rich.console.print(text, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Bar]:
+    bar = Bar(total)
+    with bar.rich:
+        yield bar

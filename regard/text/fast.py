@@ -23,20 +23,21 @@ FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 class FastTokenizer:
     """One vocabulary for all that goes in and comes out."""
 
-    def __init__(self, contents: Mapping[str, bytes], directory: Path):
-        """`contents`: the files by name, tokenizer.json among them; `directory` is used in messages only."""
+    def __init__(self, contents: Mapping[str, bytes], directory: Path, main: str = MAIN_FILE):
+        """`contents`: the files by name, `main` among them; `directory` is used in messages only."""
         self._files = dict(contents)
-        self._path = directory / MAIN_FILE
+        self._path = directory / main
         settings = settings_of(contents, directory)
-        text = files.text_of(contents[MAIN_FILE], self._path)
+        text = files.text_of(contents[main], self._path)
         with files.blame(self._path):
             self._tokenizer = Tokenizer.from_str(text)
             # all-MiniLM's file cuts at 128 tokens and pads up to 128; here length is the pipeline's business
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
             _add(self._tokenizer, settings)
+            self._tokenizer.encode_special_tokens = settings.split_special
             ids = self._tokenizer.get_vocab(with_added_tokens=True)
-        _check_added(ids, settings, directory)
+        _check_added(ids, settings, self._path)
         if not ids:
             raise TokenizerError(f"{self._path}: its vocabulary is empty")
         is_bpe = isinstance(self._tokenizer.model, BPE)
@@ -56,6 +57,10 @@ class FastTokenizer:
     @classmethod
     def load(cls, directory: Path) -> "FastTokenizer":
         return cls(files.read(directory, [MAIN_FILE], SETTINGS_FILES), directory)
+
+    @property
+    def contents(self) -> Mapping[str, bytes]:
+        return self._files
 
     def encode(self, text: str) -> list[int]:
         check_text(text)
@@ -81,6 +86,10 @@ class FastTokenizer:
     def pieces_target(self, ids: Sequence[int]) -> list[str]:
         return self.pieces(ids)
 
+    def id_of(self, piece: str) -> int | None:
+        number: int | None = self._tokenizer.token_to_id(piece)
+        return number
+
     def save(self, directory: Path) -> None:
         files.write(directory, self._files)
 
@@ -104,10 +113,10 @@ def _add(tokenizer: Tokenizer, settings: Settings) -> None:
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
 
 
-def _check_added(ids: Mapping[str, int], settings: Settings, directory: Path) -> None:
+def _check_added(ids: Mapping[str, int], settings: Settings, path: Path) -> None:
     for token, entry in settings.added.items():
         if ids.get(token) != entry["id"]:
             raise TokenizerError(
-                f"{directory / MAIN_FILE}: gives {token!r} the id {ids.get(token)}, "
+                f"{path}: gives {token!r} the id {ids.get(token)}, "
                 f"but the added tokens listed next to it say {entry['id']}"
             )

@@ -81,6 +81,13 @@ class MarianTokenizer:
         check_ids(ids, self.vocab_target)
         return [_piece(number, self._target_pieces) for number in ids]
 
+    def id_of(self, piece: str) -> int | None:
+        return self._ids.get(piece)
+
+    @property
+    def contents(self) -> Mapping[str, bytes]:
+        return self._files
+
     def save(self, directory: Path) -> None:
         files.write(directory, self._files)
 

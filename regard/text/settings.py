@@ -43,6 +43,8 @@ class Settings:
     """Take out the space before punctuation after decoding. transformers 5: off unless asked for."""
     clean_up_bpe: bool
     """... for BPE too, whose spaces are the text's own, so that transformers 5 asks a second time."""
+    split_special: bool
+    """A special token that stands in a text is cut like any other text."""
     separate_vocabs: bool
     """Marian: the target language has a vocabulary of its own."""
 
@@ -73,6 +75,7 @@ def settings_of(files: Mapping[str, bytes], directory: Path) -> Settings:
         added=added,
         clean_up=config.get("clean_up_tokenization_spaces") is True,
         clean_up_bpe=config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output") is True,
+        split_special=config.get("split_special_tokens") is True,
         separate_vocabs=config.get("separate_vocabs") is True,
     )
 

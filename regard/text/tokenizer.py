@@ -2,11 +2,12 @@
 
 directory has                                    read by
 source.spm, target.spm, vocab.json               marian.py    OPUS-MT
-tokenizer.json                                   fast.py      BERT, GPT-2, Llama, DeepSeek and most others
+source_tokenizer.json, target_tokenizer.json     pair.py      learnt by regard, a vocabulary for each language
+tokenizer.json                                   fast.py      BERT, GPT-2, Llama and most others; learnt by regard
 tokenizer.bin                                    llama2c.py   llama2.c; becomes a tokenizer.json when saved
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -68,8 +69,20 @@ class Tokenizer(Protocol):
 
     def pieces_target(self, ids: Sequence[int]) -> list[str]: ...
 
+    def id_of(self, piece: str) -> int | None:
+        """The id of a piece of the text that is read, such as the tag of a language; None if there is none."""
+
+    @property
+    def contents(self) -> Mapping[str, bytes]:
+        """The files it was made from: name -> content."""
+
     def save(self, directory: Path) -> None:
         """Write the files it was made from, byte for byte."""
+
+
+def tag_piece(tag: str) -> str:
+    """The piece that asks a model of several target languages for one of them: 'de' -> '>>de<<'."""
+    return f">>{tag}<<"
 
 
 def load(directory: Path) -> Tokenizer | None:
@@ -80,6 +93,10 @@ def load(directory: Path) -> Tokenizer | None:
         from regard.text.marian import MarianTokenizer
 
         return MarianTokenizer.load(directory)
+    if any(is_there(directory / name) for name in ("source_tokenizer.json", "target_tokenizer.json")):
+        from regard.text.pair import PairTokenizer
+
+        return PairTokenizer.load(directory)
     if is_there(directory / "tokenizer.json"):
         from regard.text.fast import FastTokenizer
 

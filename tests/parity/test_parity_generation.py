@@ -54,8 +54,8 @@ def test_continuing(both: Both, name: str, tmp_path: Path) -> None:
         rows = ask(pair, input_ids=ids_BL, attention_mask=present_BL.long())
         expected = [written(row, ids_BL.shape[1]) for row in rows]
         prompts = [ids_BL[row, -length:].tolist() for row, length in enumerate(LENGTHS)]
-        assert ours._continue(prompts, None) == expected
-        assert [ours._continue([prompt], None)[0] for prompt in prompts] == expected  # alone as in a batch
+        assert ours.write(prompts) == expected
+        assert [ours.write([prompt])[0] for prompt in prompts] == expected  # alone as in a batch
         said += expected
     assert both_stop_and_run_on(said)
 
@@ -64,17 +64,23 @@ def test_continuing(both: Both, name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["marian", "marian, relu", "marian, two vocabularies"])
 def test_translating(both: Both, name: str, tmp_path: Path) -> None:
     """With OPUS-MT's rule that padding, which the decoder starts with, is never written."""
-    rules = {"eos_token_id": ENDS, "bad_words_ids": [[PAD]], "max_length": MAX_NEW + 1, "max_new_tokens": None}
+    never = [PAD, *range(3, 40, 3)]  # and some that it would have written
+    rules = {
+        "eos_token_id": ENDS,
+        "bad_words_ids": [[i] for i in never],
+        "max_length": MAX_NEW + 1,
+        "max_new_tokens": None,
+    }
     said: list[list[int]] = []
     for seed in SEEDS:
         pair = both(name, seed)
         ours = reload(pair, tmp_path / str(seed), **rules)
-        assert (ours.generation.start, ours.generation.never) == (PAD, (PAD,))
+        assert (ours.generation.start, ours.generation.never) == (PAD, tuple(never))
         assert ours.generation.max_new == MAX_NEW  # their max_length counts the start
         ids_BS, present_BS = ragged(LENGTHS, seed=seed)
         expected = [written(row, 1) for row in ask(pair, input_ids=ids_BS, attention_mask=present_BS.long())]
         sources = [ids_BS[row, :length].tolist() for row, length in enumerate(LENGTHS)]
-        assert ours._write(sources, None) == expected
-        assert [ours._write([source], None)[0] for source in sources] == expected
+        assert ours.write(sources) == expected
+        assert [ours.write([source])[0] for source in sources] == expected
         said += expected
     assert both_stop_and_run_on(said)

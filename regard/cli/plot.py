@@ -1,0 +1,52 @@
+"""regard plot"""
+
+from pathlib import Path
+
+import click
+
+from regard.cli import output
+from regard.errors import OutputError, UsageError
+
+
+@click.command(
+    "plot",
+    epilog="""\b
+Examples:
+  regard plot runs/en-de
+  regard plot runs/en-de runs/en-de-deep -o both.svg
+""",
+)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", "picture", type=click.Path(path_type=Path), help="PNG or SVG; RUN/curves.png unless given."
+)
+def command(runs: tuple[Path, ...], picture: Path | None) -> None:
+    """Draw the curves of one run or several: loss, learning rate, and what validation measured."""
+    from regard.training.journal import read_log
+
+    try:
+        import matplotlib
+    except ImportError:
+        raise UsageError("drawing needs matplotlib: pip install 'regard[plot]'") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    picture = picture or runs[0] / "curves.png"
+    panels = [("train", "loss"), ("train", "rate"), ("valid", "loss"), ("valid", "bleu")]
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
+    for run in runs:
+        records = read_log(run)
+        if not records:
+            raise UsageError(f"{run}: there is no log.jsonl with anything in it")
+        for (kind, key), axis in zip(panels, axes.flat, strict=True):
+            points = [(r["update"], r[key]) for r in records if r.get("kind") == kind and key in r]
+            if points:
+                axis.plot(*zip(*points, strict=True), label=run.name)
+            axis.set(title=f"{kind} {key}", xlabel="update")
+            axis.grid(alpha=0.3)
+    axes.flat[0].legend()
+    try:
+        figure.savefig(picture, dpi=120)
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{picture}: cannot be written ({error})") from None
+    output.say(str(picture))

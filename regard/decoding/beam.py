@@ -1,0 +1,140 @@
+"""Beam search: several hypotheses a sentence, the best of them kept, in a batch.
+
+The plain reference: faster engines are held to its tokens. Each step, of all continuations of a sentence's rows,
+
+    1. those among the best `beam` that end are finished, and the best `n_best` of the finished are kept;
+    2. the best `beam` of those that do not end go on.
+
+A sentence is done when no row of it can still come before the worst that it keeps. A sum of log-probabilities only
+falls, and the length penalty is monotone in the length, so a row's best end is its present sum at the next length or
+at the greatest: this is a bound, not a guess, and going on would not change the result. Of equals, the one of the
+better row comes first, then that of the lower token.
+
+S sentences that go on  R rows, the same number for each sentence  N one sentence's continuations: rows x vocabulary
+C the best of them  K those that go on  L read and said  T said  P longest prefix  V vocabulary
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.decoding.interface import Hypothesis, Opening, Step
+from regard.decoding.rules import Rule, rules_for, weigh
+from regard.decoding.settings import Search
+
+
+@dataclass
+class Sentence:
+    """What is kept of a sentence, best first, and when that is enough."""
+
+    settings: Search
+    limit: int
+    kept: list[Hypothesis] = field(default_factory=list)
+    finished: int = 0
+
+    def keep(self, hypothesis: Hypothesis) -> None:
+        self.finished += 1
+        if all(hypothesis.tokens != other.tokens for other in self.kept):  # two end tokens can end one text
+            self.kept.append(hypothesis)
+            self.kept.sort(key=lambda kept: -kept.score)
+            del self.kept[self.settings.n_best :]
+
+    def is_done(self, said: int, best: float) -> bool:
+        """After `said` tokens, when the best row that goes on has the sum `best`."""
+        s = self.settings
+        if said >= self.limit or best == -torch.inf:
+            return True
+        # a beam of one has no second choice to go on with when the first has ended: greedy search
+        patience = 1.0 if s.beam == 1 else s.patience
+        if patience is not None and self.finished >= max(patience * s.beam, s.n_best):
+            return True
+        within_reach = max(s.score(best, said + 1), s.score(best, self.limit))
+        return len(self.kept) == s.n_best and within_reach <= self.kept[-1].score
+
+
+@dataclass
+class Rows:
+    """What is known of each row that goes on."""
+
+    seen_RL: Tensor
+    forced_RP: Tensor
+    sums_R: Tensor
+    own_RT: Tensor
+
+    def forced_at(self, place: int) -> Tensor | None:
+        return self.forced_RP[:, place] if place < self.forced_RP.shape[1] else None
+
+    def text(self, row: int, read: int) -> tuple[list[int], list[float]]:
+        """What a row said, and the model's log-probabilities of it."""
+        return self.seen_RL[row, read:].tolist(), self.own_RT[row].tolist()
+
+    def extended(self, rows_R: Tensor, tokens_R: Tensor, own_R: Tensor, sums_R: Tensor) -> "Rows":
+        return Rows(
+            seen_RL=torch.cat((self.seen_RL[rows_R], tokens_R[:, None]), dim=1),
+            forced_RP=self.forced_RP[rows_R],
+            sums_R=sums_R,
+            own_RT=torch.cat((self.own_RT[rows_R], own_R[:, None]), dim=1),
+        )
+
+
+def beam(
+    step: Step, opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None
+) -> list[list[Hypothesis]]:
+    """Each sentence's `n_best` hypotheses, best first; fewer where there are no more. Rules may only lower."""
+    rules = rules_for(settings, opening) if rules is None else rules
+    device, read, end = opening.first_BL.device, opening.read, opening.end
+    ends = torch.tensor(end, dtype=torch.long, device=device)
+    sentences = [Sentence(settings, limit) for limit in opening.limits(settings)]
+    going, said, new_RL = sentences, 0, opening.first_BL
+    nothing = torch.zeros(len(sentences), 0, device=device)
+    rows = Rows(opening.seen_BL, opening.forced_BP, nothing.sum(1), nothing)
+    while any(said < sentence.limit for sentence in going):
+        own_RV, ruled_RV = weigh(step(new_RL), rows.seen_RL, rules, rows.forced_at(said))
+        said += 1
+        vocab, width = own_RV.shape[1], len(own_RV) // len(going)
+        totals_SN = (rows.sums_R[:, None] + ruled_RV).view(len(going), -1)
+        # each row has len(end) ends, so among so many there are `beam` that go on
+        sums_SC, places_SC = best(totals_SN, settings.beam * (1 + len(end)))
+        rows_SC = places_SC // vocab + torch.arange(len(going), device=device)[:, None] * width
+        tokens_SC = places_SC % vocab
+        own_SC = own_RV[rows_SC, tokens_SC]
+        ended_SC = torch.isin(tokens_SC, ends)
+
+        # 1. what is finished
+        at_limit_S = torch.tensor([sentence.limit == said for sentence in going], device=device)
+        finished_SC = (ended_SC | at_limit_S[:, None]) & (sums_SC > -torch.inf)
+        for s, c in finished_SC[:, : settings.beam].nonzero().tolist():
+            row, token, own, total = (x_SC[s, c].item() for x_SC in (rows_SC, tokens_SC, own_SC, sums_SC))
+            said_before, own_before = rows.text(int(row), read)
+            going[s].keep(Hypothesis.of([*said_before, int(token)], [*own_before, own], total, settings, end))
+        for s in (sums_SC[:, 0] == -torch.inf).nonzero()[:, 0].tolist():
+            if not going[s].kept:  # nothing may be said: its best row, as far as that came
+                going[s].keep(Hypothesis.of(*rows.text(s * width, read), rows.sums_R[s * width].item(), settings, end))
+
+        # 2. what goes on
+        order_SK = ended_SC.byte().sort(dim=1, stable=True).indices[:, : settings.beam]
+        sums_SK = sums_SC.masked_fill(ended_SC, -torch.inf).gather(1, order_SK)
+        stay = [s for s, most in enumerate(sums_SK[:, 0].tolist()) if not going[s].is_done(said, most)]
+        going = [going[s] for s in stay]
+        rows_R, tokens_R, own_R = (x.gather(1, order_SK)[stay].flatten() for x in (rows_SC, tokens_SC, own_SC))
+        if going:
+            step.reorder(rows_R)
+        rows, new_RL = rows.extended(rows_R, tokens_R, own_R, sums_SK[stay].flatten()), tokens_R[:, None]
+    nothing_said = Hypothesis.of([], [], 0.0, settings, end)
+    return [sentence.kept if sentence.limit else [nothing_said] for sentence in sentences]
+
+
+def best(values_SN: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` greatest of each row, greatest first, and their places; of equals the first. (`topk` takes any.)"""
+    count = min(count, values_SN.shape[1])
+    floor_S1 = values_SN.topk(count).values[:, -1:]
+    taken_SN = values_SN >= floor_S1
+    if taken_SN.sum() > len(values_SN) * count:
+        at_floor_SN = values_SN == floor_S1
+        room_S1 = count - (taken_SN & ~at_floor_SN).sum(1, keepdim=True)
+        taken_SN &= ~at_floor_SN | (at_floor_SN.cumsum(1) <= room_S1)
+    places_SC = taken_SN.nonzero()[:, 1].view(len(values_SN), count)
+    values_SC, order_SC = values_SN.gather(1, places_SC).sort(dim=1, descending=True, stable=True)
+    return values_SC, places_SC.gather(1, order_SC)

@@ -1,0 +1,194 @@
+"""Why is this BLEU what it is? One change at a time: what each does to it, and with which signature.
+
+Some changes need another search (beam, length penalty), some another model (averaging), and some only another way to
+count the same translations (casing, tokenisation). No search is made twice.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.decoding.settings import LengthForm, Search
+from regard.evaluation.outputs import translate, translator
+from regard.evaluation.translation import Casing, Figure, bleu
+from regard.pipeline import Translator, load
+from regard.training import state
+from regard.training.translation import reopen_run, write_mean
+
+BEAMS = (1, 4, 8)
+LENGTHS: tuple[tuple[float, LengthForm], ...] = ((0.0, "plain"), (0.6, "paper"), (1.0, "paper"), (1.0, "plain"))
+"""None; that of "Attention is all you need"; its form with exponent 1; the mean log-probability."""
+TOKENS = ("13a", "intl", "char", "none")
+
+Watch = Callable[[str, int, int], None]
+"""Is told what is being translated, how many sentences are done, and how many there will be."""
+
+
+@dataclass(frozen=True)
+class Line:
+    about: str
+    change: str
+    figure: Figure
+    difference: float
+    """To the base line."""
+
+
+@dataclass
+class Diagnosis:
+    lines: list[Line] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What could not be tried, and what it would take."""
+
+    def add(self, about: str, change: str, figure: Figure) -> None:
+        base = self.lines[0].figure.value if self.lines else figure.value
+        self.lines.append(Line(about, change, figure, figure.value - base))
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Where the translations came from, which can be asked for others."""
+
+    model: Translator
+    sources: Sequence[str]
+    settings: Search
+    device: str = "auto"
+    to: str | None = None
+    """The language that was asked for, of a model that has several."""
+
+
+def examine(
+    outputs: Sequence[str],
+    references: Sequence[str],
+    *,
+    casing: Casing = "mixed",
+    moses: str = "",
+    patient: Patient | None = None,
+    watch: Watch | None = None,
+) -> Diagnosis:
+    """Change one thing at a time. Without a patient, only what can be changed about the counting."""
+    found = Diagnosis()
+    how = in_words(patient.settings) if patient else "the translations as given"
+    found.add("base line", how, bleu(outputs, references, casing=casing))
+    if patient is None:
+        found.notes.append(
+            "beam, length penalty and averaging: they need a model that translates (-m, without --hypotheses)"
+        )
+    else:
+        for about, change, texts in _translated(patient, outputs, found.notes, watch):
+            found.add(about, change, bleu(texts, references, casing=casing))
+    for about, change, kind in countings(casing, moses):
+        found.add(about, change, bleu(outputs, references, **kind))
+    if not moses:
+        found.notes.append("Moses tokenisation and split compounds: name the target's language (--moses de)")
+    return found
+
+
+def in_words(settings: Search) -> str:
+    if settings.beam == 1:
+        return "greedy search"
+    return f"beam {settings.beam}, length penalty {settings.length_penalty:g} {settings.length_form}"
+
+
+def canonical(settings: Search) -> Search:
+    """The same for settings that cannot but give the same: greedy search has no use for a length penalty."""
+    if settings.beam == 1:
+        return replace(settings, length_penalty=1.0, length_form="plain", patience=None)
+    return replace(settings, length_form="plain") if settings.length_penalty == 0 else settings
+
+
+def searches(base: Search) -> list[tuple[str, str, Search]]:
+    """Other ways to search, each unlike the base line and unlike each other. A length penalty needs a beam."""
+    beams = [("beam", f"beam {beam}", replace(base, beam=beam)) for beam in BEAMS]
+    wide = base if base.beam > 1 else replace(base, beam=BEAMS[1])
+    needed = "" if base.beam > 1 else f"beam {wide.beam}, "
+    lengths = [
+        (
+            "length penalty",
+            f"{needed}{'none' if exponent == 0 else f'{exponent:g} {form}'}",
+            replace(wide, length_penalty=exponent, length_form=form),
+        )
+        for exponent, form in LENGTHS
+    ]
+    seen, kept = {canonical(base)}, []
+    for about, change, settings in beams + lengths:
+        if canonical(settings) not in seen:
+            seen.add(canonical(settings))
+            kept.append((about, change, settings))
+    return kept
+
+
+def means(run: Path) -> list[tuple[str, tuple[Path, ...]]]:
+    """The models that the checkpoints of a run can make: one alone, or the mean of several."""
+    whole = {path: score for path, score in state.validated(run / "state") if state.damage(path) is None}
+    if not whole:
+        return []
+    last, best = list(whole), sorted(whole, key=whole.__getitem__)
+    moving = " (its moving average)" if (last[-1] / state.AVERAGE).exists() else ""
+    made: dict[tuple[Path, ...], str] = {(last[-1],): f"the newest checkpoint alone{moving}"}
+    made.setdefault((best[-1],), f"the best checkpoint alone{moving}")
+    train = reopen_run(run).train
+    for count in sorted({min(train.average, len(last)), len(last)}):
+        made.setdefault(tuple(last[-count:]), f"the mean of the last {count}")
+        if train.average_best:
+            made.setdefault(tuple(sorted(best[-count:])), f"the mean of the best {count}")
+    return [(change, paths) for paths, change in made.items()]
+
+
+def countings(casing: Casing, moses: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Other ways to count the same translations."""
+    other: Casing = "mixed" if casing == "lower" else "lower"
+    kinds: list[tuple[str, str, dict[str, Any]]] = [("casing", f"{other} case", {"casing": other})]
+    kinds += [("tokens", tokens, {"casing": casing, "tokens": tokens}) for tokens in TOKENS if tokens != "13a"]
+    if moses:
+        own = {"casing": casing, "moses": moses}
+        kinds.append(("tokens", f"Moses ({moses})", own))
+        kinds.append(("tokens", f"Moses ({moses}), compounds split", own | {"compounds": True}))
+    return kinds
+
+
+def _translated(
+    patient: Patient, outputs: Sequence[str], notes: list[str], watch: Watch | None
+) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Every change that needs the model, and the translations that come of it."""
+    run = patient.model.source.absolute().parent
+    in_run = (run / "state").is_dir() and (run / "recipe.json").is_file()
+    models = means(run) if in_run else []
+    if not in_run:
+        notes.append("averaging: needs the checkpoints of the run, so a model that lies in it (-m RUN/model)")
+    elif not models:
+        notes.append(f"averaging: {run / 'state'} has no validated checkpoint that is whole")
+    plans = searches(patient.settings)
+    sentences, rounds = len(patient.sources), len(plans) + len(models)
+
+    def again(number: int, change: str, model: Translator, settings: Search) -> list[str]:
+        def tick(done: int) -> None:
+            if watch is not None:
+                watch(change, number * sentences + done, rounds * sentences)
+
+        return translate(model, patient.sources, settings, tick, to=patient.to).texts
+
+    for number, (about, change, settings) in enumerate(plans):
+        yield about, change, again(number, change, patient.model, settings)
+    for number, (change, paths) in enumerate(models, len(plans)):
+        with _mean(run, paths, patient.device) as model:
+            if _same_weights(model, patient.model):
+                yield "averaging", f"{change}, as it is", outputs
+            else:
+                yield "averaging", change, again(number, change, model, patient.settings)
+
+
+@contextmanager
+def _mean(run: Path, paths: Sequence[Path], device: str) -> Iterator[Translator]:
+    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+        write_mean(Path(folder) / "model", reopen_run(run), run, list(paths))
+        yield translator(load(Path(folder) / "model", device=device))
+
+
+def _same_weights(one: Translator, other: Translator) -> bool:
+    ours, theirs = (dict(model.network.named_parameters()) for model in (one, other))
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -1,0 +1,62 @@
+"""source_tokenizer.json and target_tokenizer.json -> tokens: a vocabulary for each language."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from regard.errors import TokenizerError
+from regard.text import files
+from regard.text.fast import FastTokenizer
+from regard.text.settings import FILES as SETTINGS_FILES
+
+SOURCE_FILE, TARGET_FILE = "source_tokenizer.json", "target_tokenizer.json"
+ROLES = ("pad", "start", "end", "unknown")
+
+
+class PairTokenizer:
+    """One tokenizer for the text that is read, another for the text that is written."""
+
+    mask: int | None = None
+
+    def __init__(self, contents: Mapping[str, bytes], directory: Path):
+        """`contents`: the files by name, both tokenizers among them; `directory` is used in messages only."""
+        self._files = dict(contents)
+        self._source = FastTokenizer(contents, directory, SOURCE_FILE)
+        self._target = FastTokenizer(contents, directory, TARGET_FILE)
+        for role in ROLES:  # a model's config.json has one of each for encoder and decoder
+            ours, theirs = getattr(self._source, role), getattr(self._target, role)
+            if ours != theirs:
+                raise TokenizerError(
+                    f"{directory / TARGET_FILE}: its {role} token has the id {theirs}, "
+                    f"but in {SOURCE_FILE} it has {ours}"
+                )
+        self.pad, self.start, self.end, self.unknown = (getattr(self._source, role) for role in ROLES)
+        self.vocab, self.vocab_target = self._source.vocab, self._target.vocab
+
+    @classmethod
+    def load(cls, directory: Path) -> "PairTokenizer":
+        return cls(files.read(directory, [SOURCE_FILE, TARGET_FILE], SETTINGS_FILES), directory)
+
+    @property
+    def contents(self) -> Mapping[str, bytes]:
+        return self._files
+
+    def encode(self, text: str) -> list[int]:
+        return self._source.encode(text)
+
+    def encode_target(self, text: str) -> list[int]:
+        return self._target.encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._target.decode(ids)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return self._source.pieces(ids)
+
+    def pieces_target(self, ids: Sequence[int]) -> list[str]:
+        return self._target.pieces(ids)
+
+    def id_of(self, piece: str) -> int | None:
+        return self._source.id_of(piece)
+
+    def save(self, directory: Path) -> None:
+        files.write(directory, self._files)

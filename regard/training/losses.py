@@ -1,0 +1,98 @@
+"""Logits -> one number.
+
+The projection to the vocabulary and the loss are one function, which works through the rows in slices: it never
+holds more than a slice of the logits, and it has the gradients of a slice at hand while it has its probabilities.
+
+R rows (tokens)  D width  V vocabulary
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import Batch
+from regard.models.seq2seq import Seq2Seq
+
+SLICE = 4 << 20
+"""Bytes of logits at once: about what the second-level caches of a few cores hold."""
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """sum over rows of cross-entropy(states weightᵀ + bias, labels), smoothed."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        vocab = len(weight_VD)
+        loss = states_RD.new_zeros((), dtype=torch.float64)
+        likelihood = states_RD.new_zeros((), dtype=torch.float64)
+        grad_states = torch.empty_like(states_RD)
+        grad_weight = torch.zeros_like(weight_VD)
+        grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
+        # A smoothed target is (1 - s) at the label and s / V everywhere. The gradient of the logits is the
+        # probabilities less the target; its constant part s / V is a rank-one matrix, and is added at the end.
+        weight_sum_D = weight_VD.sum(0)
+        states_sum_D = torch.zeros_like(weight_sum_D)
+        for part in _slices(len(states_RD), vocab):
+            rows_RD, wanted_R1 = states_RD[part], labels_R[part, None]
+            logits_RV = rows_RD @ weight_VD.T if bias_V is None else torch.addmm(bias_V, rows_RD, weight_VD.T)
+            logs_RV = torch.log_softmax(logits_RV, dim=-1)
+            of_label_R1 = logs_RV.gather(1, wanted_R1)
+            likelihood += of_label_R1.sum()
+            loss -= (1 - smoothing) * of_label_R1.sum()
+            if smoothing:
+                loss -= smoothing / vocab * logs_RV.sum()
+            grad_RV = logs_RV.exp_()
+            grad_RV.scatter_add_(1, wanted_R1, torch.full_like(of_label_R1, smoothing - 1))
+            torch.mm(grad_RV, weight_VD, out=grad_states[part])
+            grad_weight.addmm_(grad_RV.T, rows_RD)
+            states_sum_D += rows_RD.sum(0)
+            if grad_bias is not None:
+                grad_bias += grad_RV.sum(0)
+        if smoothing:
+            grad_states -= smoothing / vocab * weight_sum_D
+            grad_weight -= smoothing / vocab * states_sum_D
+            if grad_bias is not None:
+                grad_bias -= smoothing * len(states_RD) / vocab
+        ctx.save_for_backward(grad_states, grad_weight, grad_bias)
+        ctx.mark_non_differentiable(likelihood)
+        return loss, likelihood
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad_states, grad_weight, grad_bias = ctx.saved_tensors
+        scale = grads[0].to(grad_states.dtype)
+        return grad_states * scale, grad_weight * scale, None if grad_bias is None else grad_bias * scale, None, None
+
+
+def _slices(rows: int, vocab: int) -> list[slice]:
+    size = max(1, SLICE // (4 * vocab))
+    return [slice(start, start + size) for start in range(0, rows, size)]
+
+
+def projected_cross_entropy(
+    states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The loss summed over rows, and the log-likelihood of the labels (without smoothing, without gradient)."""
+    loss, likelihood = _ProjectedCrossEntropy.apply(states_RD, weight_VD, bias_V, labels_R, smoothing)  # type: ignore[no-untyped-call]
+    return loss, likelihood
+
+
+class TranslationLoss(nn.Module):
+    """A translation model and its loss as one module, so that whatever wraps modules (DDP, FSDP) can wrap it."""
+
+    def __init__(self, model: Seq2Seq, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Teacher forcing: loss and log-likelihood, both summed over the real tokens of the batch."""
+        memory = self.model.encode(batch.source_BS, batch.source_present_BS)
+        states_BLD = self.model.states(batch.target_BL, memory, batch.target_present_BL)
+        real = batch.target_present_BL
+        output = self.model.output
+        return projected_cross_entropy(
+            states_BLD[real].float(), output.weight, output.bias, batch.labels_BL[real], self.smoothing
+        )

@@ -1,0 +1,55 @@
+"""AdamW, and how fast it may go at each update."""
+
+import math
+
+import torch
+from torch import nn
+
+from regard.training.settings import TrainSettings
+
+
+def learning_rate(settings: TrainSettings, update: int) -> float:
+    """The rate of the update with this number, counted from 1: a pure function, so there is nothing to save."""
+    if update < settings.warmup:
+        return settings.lr * update / settings.warmup
+    warmup, last = max(settings.warmup, 1), settings.updates
+    match settings.schedule:
+        case "constant":
+            share = 1.0
+        case "inverse_sqrt":
+            # the paper's width^-0.5 * min(n^-0.5, n * w^-1.5), scaled to have its peak, at n = w, at `lr`
+            share = math.sqrt(warmup / max(update, 1))
+        case "cosine":
+            done = (update - settings.warmup) / max(last - settings.warmup, 1)
+            share = _between(settings.lr_floor, 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
+        case "wsd":
+            left = (last - update) / settings.decay
+            share = _between(settings.lr_floor, min(max(left, 0.0), 1.0))
+    return settings.lr * share
+
+
+def _between(floor: float, share: float) -> float:
+    return floor + (1 - floor) * share
+
+
+def paper_learning_rate(width: int, warmup: int) -> float:
+    """The peak that the paper's formula has for its width and warm-up: 7e-4 for 512 and 4,000."""
+    return float((width * warmup) ** -0.5)
+
+
+def make_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.AdamW:
+    """Decay on the matrices of linear parts; not on biases and norms, and not on embeddings."""
+    embeddings = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
+    decayed: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
+    for parameter in model.parameters():
+        (decayed if parameter.dim() >= 2 and id(parameter) not in embeddings else free).append(parameter)
+    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    first, second = settings.betas
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.lr,
+        betas=(first, second),
+        eps=settings.eps,
+        fused=True,
+    )

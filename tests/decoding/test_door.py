@@ -1,0 +1,93 @@
+"""search(): the settings choose the search, and what all searches share holds for each."""
+
+import pytest
+import torch
+from toys import Babble, said_with_end
+
+from regard.decoding.beam import beam
+from regard.decoding.greedy import greedy
+from regard.decoding.interface import Opening, Step
+from regard.decoding.rules import forbid
+from regard.decoding.search import search
+from regard.decoding.settings import Search
+
+GREEDY, BEAM, SAMPLE = Search(), Search(beam=3), Search(temperature=1.0, seed=1)
+EACH = pytest.mark.parametrize("how", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sample"])
+
+
+def opening(*firsts: int, room: int | list[int] = 9, **more: object) -> Opening:
+    return Opening(first_BL=torch.tensor(firsts)[:, None], room=room, end=[0], **more)  # type: ignore[arg-type]
+
+
+def test_a_step_is_what_can_be_called_and_reordered() -> None:
+    assert isinstance(Babble(3, 0), Step)
+    assert not isinstance(lambda ids: ids, Step)
+
+
+def test_unless_told_otherwise_it_is_greedy() -> None:
+    babble = Babble(7, seed=1)
+    expected = greedy(babble.again(), torch.tensor([[1], [2], [3]]), max_new=9, end=[0])
+    assert [one.tokens for (one,) in search(babble.again(), opening(1, 2, 3), GREEDY)] == expected
+
+
+def test_a_plain_function_and_a_step_say_the_same() -> None:
+    babble, step = Babble(7, seed=1), Babble(7, seed=1)
+    first = torch.tensor([[1], [2], [3], [4], [5]])
+    assert greedy(lambda ids: babble(ids), first, max_new=9, end=[0]) == greedy(step, first, max_new=9, end=[0])
+    assert set(babble.rows) == {5}
+    assert min(step.rows) < 5, "rows that are done leave the batch"
+
+
+def test_greedy_is_a_beam_of_one_down_to_the_scores() -> None:
+    babble = Babble(7, seed=1)
+    how = Search(repetition_penalty=1.3, frequency_penalty=0.5, no_repeat_ngram=2, min_new=3, length_penalty=0.6)
+    for (one,), (other,) in zip(
+        search(babble.again(), opening(1, 2, 3, 4), how), beam(babble.again(), opening(1, 2, 3, 4), how), strict=True
+    ):
+        assert (one.tokens, one.end) == (other.tokens, other.end)
+        assert one.token_log_probabilities == other.token_log_probabilities
+        assert one.score == pytest.approx(other.score, rel=1e-6)
+
+
+@EACH
+def test_rules_can_be_given(how: Search) -> None:
+    for found in search(Babble(7, seed=1), opening(1, 2, 3), how, rules=[forbid([0, 1, 2, 3])]):
+        assert set(found[0].tokens) <= {4, 5, 6}
+
+
+@EACH
+def test_the_settings_limit_and_the_room_limit(how: Search) -> None:
+    babble = Babble(7, seed=1)
+    for room, asked, expected in ((9, 4, 4), (4, 9, 4), (4, None, 4), (-1, 5, 0)):
+        settings = Search(**vars(how) | {"max_new": asked, "min_new": min(4, asked or 4)})
+        found = search(babble.again(), opening(1, 2, room=room), settings)
+        assert [len(each[0].tokens) for each in found] == [expected] * 2
+
+
+@EACH
+def test_padding_before_the_text_changes_nothing(how: Search) -> None:
+    """The rules do not see it; the step that is used here reads it, so both openings read the same ids."""
+    settings = Search(**vars(how) | {"no_repeat_ngram": 2, "repetition_penalty": 1.5, "presence_penalty": 0.4})
+    first = torch.tensor([[5, 5, 3, 4], [1, 2, 3, 4]])
+    present = torch.tensor([[False, False, True, True], [True] * 4])
+    babble = Babble(7, seed=3)
+    padded = search(babble.again(), Opening(first_BL=first, present_BL=present, room=9, end=[0]), settings)
+    whole = search(babble.again(), Opening(first_BL=first, room=9, end=[0]), settings)
+    assert padded[1] == whole[1]
+    assert padded[0] != whole[0], "here the two fives count as read"
+
+
+@EACH
+def test_what_is_said_is_a_list_of_numbers(how: Search) -> None:
+    for found in search(Babble(7, seed=1), opening(1, 2, 3), how):
+        for one in found:
+            assert all(type(token) is int for token in said_with_end(one))
+            assert all(type(value) is float for value in [one.score, one.log_probability, *one.token_log_probabilities])
+            assert len(one.token_log_probabilities) == len(said_with_end(one))
+
+
+@EACH
+def test_a_prefix_stays_with_its_sentence_when_another_leaves(how: Search) -> None:
+    prefixes = [[5], [6, 6, 6, 6], [4, 3, 2, 1]]
+    found = search(Babble(7, seed=1), opening(1, 2, 3, room=[1, 9, 9], prefixes=prefixes), how)
+    assert [each[0].tokens[:4] for each in found] == prefixes

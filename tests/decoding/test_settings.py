@@ -1,0 +1,79 @@
+import math
+from typing import Any
+
+import pytest
+
+from regard.config import plain, read
+from regard.decoding.settings import Search
+from regard.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"beam": 0}, "beam must be in 1 … 1,024, not 0"),
+        ({"beam": 10**9}, "beam must be in"),
+        ({"beam": 2.0}, "beam must be a whole number, not 2.0"),
+        ({"beam": True}, "beam must be a whole number, not True"),
+        ({"beam": None}, "beam must be a whole number, not None"),
+        ({"beam": 2, "n_best": 3}, "n_best 3 of a beam of 2"),
+        ({"n_best": 0}, "n_best must be in"),
+        ({"length_penalty": math.nan}, "length_penalty must be in"),
+        ({"length_penalty": math.inf}, "length_penalty must be in"),
+        ({"length_penalty": "1"}, "length_penalty must be a number, not '1'"),
+        ({"length_form": "papre"}, "did you mean 'paper'"),
+        ({"patience": -1.0}, "patience must be in"),
+        ({"temperature": -0.5}, "temperature must be in"),
+        ({"temperature": math.nan}, "temperature must be in"),
+        ({"temperature": 1e-9}, "temperature must be 0"),
+        ({"temperature": 1.0, "beam": 2}, "search or sample, not both"),
+        ({"temperature": 1.0, "top_p": 0.0}, "top_p must be above 0"),
+        ({"temperature": 1.0, "top_p": 1.1}, "top_p must be in"),
+        ({"temperature": 1.0, "min_p": -0.1}, "min_p must be in"),
+        ({"temperature": 1.0, "top_k": -1}, "top_k must be in"),
+        ({"temperature": 1.0, "n_best": 10**6}, "n_best must be in"),
+        ({"top_k": 5}, "top_k is for sampling"),
+        ({"top_p": 0.5}, "top_p is for sampling"),
+        ({"min_p": 0.5}, "min_p is for sampling"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty must be in"),
+        ({"frequency_penalty": 3.0}, "frequency_penalty must be in"),
+        ({"presence_penalty": -3.0}, "presence_penalty must be in"),
+        ({"beam": 2, "repetition_penalty": 0.9}, "cannot reward repetition"),
+        ({"beam": 2, "presence_penalty": -0.1}, "cannot reward repetition"),
+        ({"beam": 2, "frequency_penalty": -0.1}, "cannot reward repetition"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram must be in"),
+        ({"min_new": 5, "max_new": 4}, "min_new 5 is more than max_new 4"),
+        ({"max_new": -1}, "max_new must be in"),
+        ({"max_new": 10**9}, "max_new must be in"),
+        ({"seed": -1}, "seed must be in"),
+        ({"seed": 2**64}, "seed must be in"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Search(**settings)
+
+
+def test_a_file_can_hold_it() -> None:
+    settings = Search(beam=4, n_best=2, length_form="paper", length_penalty=0.6, patience=2.0, max_new=10)
+    assert read(Search, plain(settings), "here") == settings
+    assert read(Search, {"length_penalty": 1}, "here") == Search()
+    with pytest.raises(ConfigError, match="here: unknown key 'beams' - did you mean 'beam'"):
+        read(Search, {"beams": 4}, "here")
+
+
+def test_the_papers_length_penalty() -> None:
+    settings = Search(length_form="paper", length_penalty=0.6)
+    assert settings.penalty(1) == 1.0
+    assert settings.penalty(7) == pytest.approx(2**0.6)
+    assert settings.score(-3.0, 7) == pytest.approx(-3.0 / 2**0.6)
+
+
+def test_the_plain_length_penalty() -> None:
+    assert Search(length_penalty=1.0).score(-6.0, 4) == -1.5
+    assert Search(length_penalty=0.0).score(-6.0, 4) == -6.0
+    assert Search(length_penalty=-1.0).score(-6.0, 4) == -24.0
+
+
+def test_nothing_said_scores_nothing() -> None:
+    assert Search(length_penalty=2.0).score(0.0, 0) == 0.0

@@ -1,0 +1,47 @@
+"""A translator that knows nothing yet, which is enough to ask it for probabilities."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.models.config import Seq2SeqConfig
+from regard.models.generation import Generation
+from regard.models.initialize import initialize
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline import Translator
+from regard.text.learn import TokenizerSettings, learn
+
+ENGLISH = ["The keeper counts the boats.", "He reads a book.", "The boats are old and the book is new.", "Fish!"]
+GERMAN = ["Der Wärter zählt die Boote.", "Er liest ein Buch.", "Die Boote sind alt, und das Buch ist neu.", "Fisch!"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def toy() -> Translator:
+    tokenizer = learn(TokenizerSettings(vocab=300, tags=("de",)), ENGLISH, GERMAN)
+    network = Seq2Seq(
+        Seq2SeqConfig(vocab=304, width=32, heads=4, inner=64, encoder_layers=2, decoder_layers=2, context=40)
+    )
+    initialize(network, seed=3)
+    with torch.no_grad():  # with opinions: at first every token is about as likely as any other
+        for parameter in network.parameters():
+            parameter.mul_(2.0)
+    assert tokenizer.start is not None
+    assert tokenizer.end is not None
+    assert tokenizer.pad is not None
+    generation = Generation(start=tokenizer.start, end=(tokenizer.end,), pad=tokenizer.pad, max_new=12)
+    return Translator(network.eval(), generation, tokenizer, Path("toy"))
+
+
+@pytest.fixture(scope="session")
+def pairs() -> list[tuple[str, str]]:
+    return list(zip(ENGLISH, GERMAN, strict=True))

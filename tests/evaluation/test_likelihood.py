@@ -1,0 +1,117 @@
+"""Log-probabilities and perplexity against a computation by hand, and against what the searches report."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from regard.evaluation import likelihood
+from regard.evaluation.likelihood import forced, likelihoods, perplexity, target_tokens
+from regard.pipeline import Translator
+
+Pairs = list[tuple[str, str]]
+
+
+def by_hand(model: Translator, source: str, target: str) -> list[float]:
+    """One pair, one token after the other, with torch's own cross-entropy."""
+    said = model.tokenizer.encode_target(target)
+    assert said[-1] == model.tokenizer.end
+    found = []
+    for place, token in enumerate(said):
+        seen = torch.tensor([[model.generation.start, *said[:place]]])
+        with torch.no_grad():
+            logits = model.network(torch.tensor([model.tokenizer.encode(source)]), seen)[0, -1]
+        found.append(-functional.cross_entropy(logits, torch.tensor(token)).item())
+    return found
+
+
+def test_by_hand(toy: Translator, pairs: Pairs) -> None:
+    found = list(likelihoods(toy, pairs))
+    for one, (source, target) in zip(found, pairs, strict=True):
+        expected = by_hand(toy, source, target)
+        assert one.log_probabilities == pytest.approx(expected, abs=1e-4)
+        assert one.log_probability == pytest.approx(sum(expected), abs=1e-3)
+        assert one.mean == pytest.approx(sum(expected) / len(expected), abs=1e-4)
+        assert one.words == len(target.split())
+        assert toy.tokenizer.decode(toy.tokenizer.encode_target(target)) == target
+        assert len(one.pieces) == len(expected)
+        assert one.pieces[-1] == "</s>"
+
+
+def test_perplexity_by_hand(toy: Translator, pairs: Pairs) -> None:
+    values = [value for pair in pairs for value in by_hand(toy, *pair)]
+    found = perplexity(likelihoods(toy, pairs))
+    assert (found.tokens, found.pairs, found.left_out) == (len(values), 4, 0)
+    assert found.words == 4 + 4 + 9 + 1 + 1  # the keeper's sentence has five
+    assert found.per_token == pytest.approx(math.exp(-sum(values) / len(values)), rel=1e-4)
+    assert found.per_word == pytest.approx(math.exp(-sum(values) / found.words), rel=1e-4)
+
+
+def test_what_knows_nothing_wavers_between_all(toy: Translator, pairs: Pairs) -> None:
+    blank = copy.deepcopy(toy)
+    with torch.no_grad():
+        for parameter in blank.network.parameters():
+            parameter.zero_()
+    assert perplexity(likelihoods(blank, pairs)).per_token == pytest.approx(304, rel=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_as_the_search_reports_it(toy: Translator, pairs: Pairs, beam: int) -> None:
+    """The same tokens have the same log-probabilities, whether the search found them or they are given."""
+    sources = [source for source, _ in pairs]
+    for source, found in zip(sources, toy.translations(sources, beam=beam, n_best=beam, max_new=8), strict=True):
+        for one in found:
+            ids = [toy.tokenizer.id_of(piece) for piece in one.pieces]
+            said = ids + [toy.tokenizer.end] * one.ended
+            (again,) = forced(toy, [toy.tokenizer.encode(source)], [said])
+            assert again.ended == one.ended
+            assert again.token_log_probabilities == pytest.approx(one.piece_log_probabilities, abs=1e-4)
+            assert again.log_probability == pytest.approx(one.log_probability, abs=1e-3)
+
+
+def test_the_language_is_read_with_the_source(toy: Translator, pairs: Pairs) -> None:
+    source, target = pairs[0]
+    (found,) = likelihoods(toy, [pairs[0]], to="de")
+    tag = toy.tokenizer.id_of(">>de<<")
+    assert tag is not None
+    (expected,) = forced(toy, [[tag, *toy.tokenizer.encode(source)]], [toy.tokenizer.encode_target(target)])
+    assert found.log_probabilities == expected.token_log_probabilities
+    assert found.log_probability != next(likelihoods(toy, [pairs[0]])).log_probability
+
+
+def test_company_changes_nothing(toy: Translator, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [pairs[i % 4] for i in range(23)]
+    together = list(likelihoods(toy, many))
+    monkeypatch.setattr(likelihood, "POSITIONS", 30)
+    monkeypatch.setattr(likelihood, "WINDOW", 5)
+    in_parts = list(likelihoods(toy, iter(many)))
+    alone = [next(likelihoods(toy, [pair])) for pair in many]
+    for one, other, third in zip(together, in_parts, alone, strict=True):
+        assert one.pieces == other.pieces == third.pieces
+        assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+        assert one.log_probabilities == pytest.approx(third.log_probabilities, abs=1e-4)
+
+
+def test_what_has_no_score(toy: Translator) -> None:
+    given = [("", "Fisch!"), ("Fish!", ""), ("Fish! " * 40, "Fisch!"), ("Fish!", "Fisch! " * 40), ("Fish!", "Fisch!")]
+    found = list(likelihoods(toy, given))
+    assert [one.fault[:6] for one in found] == ["the so", "", "longer", "longer", ""]
+    assert found[1].pieces == ["</s>"]  # to say nothing is something that can be said
+    assert math.isnan(found[0].log_probability)
+    total = perplexity(found)
+    assert (total.pairs, total.left_out) == (2, 3)
+    assert math.isfinite(total.per_token)
+
+
+def test_a_line_without_spaces_is_one_long_word() -> None:
+    total = likelihood.Perplexity(log_probability=-2000.0, tokens=300, words=1, pairs=1)
+    assert total.per_token == pytest.approx(math.exp(2000 / 300))
+    assert total.per_word == math.inf
+    assert math.isnan(likelihood.Perplexity().per_token)
+
+
+def test_the_end_is_said_once(toy: Translator) -> None:
+    assert target_tokens(toy, "Fisch!") == toy.tokenizer.encode_target("Fisch!")
+    assert target_tokens(toy, "") == [toy.tokenizer.end]

@@ -1,0 +1,180 @@
+"""Training as its user has it: the real program, really killed, really two processes."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from journeys_types import Run
+
+from regard.training.journal import read_log
+
+ROOT = Path(__file__).parent.parent.parent
+RECIPE = ROOT / "recipes" / "sample.toml"
+SMALL = ["data.dir=" + str(ROOT / "recipes/sample"), "model.width=16", "model.inner=32", "train.batch_tokens=256"]
+BRIEF = [
+    *SMALL,
+    "train.updates=24",
+    "train.warmup=4",
+    "train.validate_every=24",
+    "train.save_every=3",
+    "train.log_every=1",
+]
+
+
+def start(*arguments: str | Path, processes: int = 1) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "regard", "train"]
+    if processes > 1:
+        program = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc_per_node={processes}",
+            "-m",
+            "regard",
+            "train",
+        ]
+        command = [sys.executable, *program]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen([*command, *map(str, arguments)], env=env, cwd=ROOT, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    try:
+        said, _ = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said = "it hangs:\n" + process.communicate()[0]
+    assert process.returncode == code, said
+    return said
+
+
+def settings(*overrides: str) -> list[str]:
+    return [word for override in overrides for word in ("--set", override)]
+
+
+def fingerprint(run: Path) -> str:
+    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A brief run that nobody disturbed."""
+    run = tmp_path_factory.mktemp("runs") / "straight"
+    said = finish(start(RECIPE, run, *settings(*BRIEF)))
+    assert "2,000 pairs read" in said
+    return run
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    for _ in range(1200):
+        if path.exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    assert path.exists(), process.communicate()[0]
+
+
+def test_the_recipe_of_the_sample(regard: Run, tmp_path: Path) -> None:
+    """The one-minute recipe, as it is: it learns the small grammar, word order and endings and all."""
+    directory = f"data.dir={ROOT / 'recipes/sample'}"
+    regard("train", RECIPE, "run", "--set", directory)
+    best = max(record["bleu"] for record in read_log(tmp_path / "run") if record["kind"] == "valid")
+    assert best > 95
+    said = regard("translate", "On Monday the girl looked for a small apple.", "-m", "run/model").stdout
+    assert said == "Am Montag hat das Mädchen einen kleinen Apfel gesucht.\n"
+    (found,) = json.loads(
+        regard("translate", "The dog sees a red house.", "-m", "run/model", "--json", "--align").stdout
+    )["translations"]
+    assert found["text"] == "Der Hund sieht ein rotes Haus."
+    assert len(found["piece_log_probabilities"]) == len(found["pieces"]) + 1
+    assert len(found["alignment"]) == 6
+    listed = regard("translate", "The dog sees a red house.", "-m", "run/model", "--n-best", "3").stdout.splitlines()
+    assert [line.split(" ||| ")[0] for line in listed] == ["0", "0", "0"]
+    assert "curves.png" in regard("plot", "run").stdout
+    assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
+    assert len(regard("average", "run", "mean", "--last", "2").stdout.splitlines()) == 2
+    assert "seq2seq" in regard("info", "mean").stdout
+
+
+def test_the_same_recipe_gives_the_same_weights(straight: Path, tmp_path: Path) -> None:
+    finish(start(RECIPE, tmp_path / "again", *settings(*BRIEF)))
+    assert fingerprint(tmp_path / "again") == fingerprint(straight)
+
+
+def test_killed_at_any_instant_and_resumed(straight: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = start(RECIPE, run, *settings(*BRIEF))
+    wait_for(run / "state" / "00000006", process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (run / "model").exists()
+    process = start("--resume", run)
+    wait_for(run / "state" / "00000015", process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    finish(start("--resume", run))
+    assert fingerprint(run) == fingerprint(straight)
+
+
+def test_terminated_and_resumed(straight: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = start(RECIPE, run, *settings(*BRIEF))
+    wait_for(run / "state" / "00000003", process)
+    process.send_signal(signal.SIGTERM)
+    assert "--resume" in finish(process, code=143)
+    finish(start("--resume", run))
+    assert fingerprint(run) == fingerprint(straight)
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_follow_one(tmp_path: Path, parallel: str) -> None:
+    """Without dropout (each process has its own masks) the same batches give the same curve."""
+    same = [*BRIEF, "model.dropout=0.0", "train.updates=16", "train.validate_every=16"]
+    finish(start(RECIPE, tmp_path / "one", *settings(*same)))
+    more = settings(*same, f"train.parallel={parallel}")
+    finish(start(RECIPE, tmp_path / "two", *more, processes=2))
+    curves = [
+        [record["loss"] for record in read_log(tmp_path / name) if record["kind"] == "train"] for name in ("one", "two")
+    ]
+    assert len(curves[0]) == 16
+    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
+
+
+def test_a_lost_worker_stops_all_and_the_run_goes_on(tmp_path: Path) -> None:
+    import psutil
+
+    run, straight = tmp_path / "run", tmp_path / "straight"
+    finish(start(RECIPE, straight, *settings(*BRIEF), processes=2))
+    process = start(RECIPE, run, *settings(*BRIEF), processes=2)
+    wait_for(run / "state" / "00000006", process)
+    workers = psutil.Process(process.pid).children()
+    workers[-1].kill()
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert not any(worker.is_running() and worker.status() != "zombie" for worker in workers)
+    finish(start("--resume", run, processes=2))
+    assert fingerprint(run) == fingerprint(straight)
+
+
+def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for code, said, *arguments in (
+        (2, "is there already", RECIPE, "there"),
+        (2, "RECIPE", "x"),
+        (2, "keeps its recipe", "--resume", straight, "--set", "seed=2"),
+        (7, "no run to go on with", "--resume", "there"),
+        (3, "did you mean 'updates'", RECIPE, "x", "--set", "train.update=3"),
+        (3, "did you mean 'transformer-tiny'", RECIPE, "x", "--set", "model.preset=transformer-tin"),
+        (2, "table.key=value", RECIPE, "x", "--set", "train"),
+        (4, "train.en", RECIPE, "y", "--set", "data.dir=nowhere"),
+    ):
+        done = regard("train", *arguments, code=code)
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) <= 2
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,173 @@
+"""Searching with real models, caches and padding: neither neighbours nor beams nor leaving rows change a text.
+
+Token for token. Two batches' numbers differ in their last bits, so a choice that hangs on those could differ too; the
+examples are the same each time, and none of them hangs on so little.
+"""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import CONTEXT, VOCAB, Batch, batches, decoders, translators
+from torch import Tensor
+
+from regard.decoding.beam import beam
+from regard.decoding.greedy import greedy
+from regard.decoding.interface import Hypothesis, Opening
+from regard.decoding.sample import seed_for
+from regard.decoding.score import scored
+from regard.decoding.search import search
+from regard.decoding.settings import Search
+from regard.models import Decoder, Seq2Seq
+from regard.models.seq2seq import Memory
+
+END, START, ROOM = (2, 5), 0, 7
+
+
+class Translating:
+    """A translator as a step: it reads a batch of sources, and remembers what it wrote."""
+
+    def __init__(self, model: Seq2Seq, ids_BS: Tensor, present_BS: Tensor | None = None) -> None:
+        self.model, self.cache = model, model.new_cache()
+        self.memory = model.encode(ids_BS, present_BS)
+
+    def __call__(self, ids_RL: Tensor) -> Tensor:
+        return self.model.decode(ids_RL, self.memory, cache=self.cache)[:, -1]
+
+    def reorder(self, rows_R: Tensor) -> None:
+        self.memory = Memory(*(part[rows_R] for part in self.memory))
+        self.cache.reorder(rows_R)
+
+
+class Continuing:
+    """A decoder as a step, for prompts that are padded on the left."""
+
+    def __init__(self, model: Decoder, present_BL: Tensor) -> None:
+        self.model, self.cache, self.present_BL = model, model.new_cache(), present_BL
+
+    def __call__(self, ids_RL: Tensor) -> Tensor:
+        present = self.present_BL if self.cache.length == 0 else torch.ones_like(ids_RL, dtype=torch.bool)
+        return self.model(ids_RL, present, self.cache)[:, -1]
+
+    def reorder(self, rows_R: Tensor) -> None:
+        self.cache.reorder(rows_R)
+
+
+def start(count: int, **more: object) -> Opening:
+    first = torch.full((count, 1), START)
+    return Opening(first_BL=first, room=ROOM, end=END, never=[START], **more)  # type: ignore[arg-type]
+
+
+def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [(one.tokens, one.end) for one in found] == [(one.tokens, one.end) for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4, rel=1e-4)
+        assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities, abs=1e-4, rel=1e-4)
+
+
+@st.composite
+def searches(draw: st.DrawFn, rewards: bool = False) -> Search:
+    """Of any kind, beams most often."""
+    sampling = draw(st.integers(0, 3)) == 0
+    width = 1 if sampling else draw(st.integers(1, 5))
+    kind = {"temperature": draw(st.sampled_from([0.5, 1.0, 2.0])), "top_p": 0.9} if sampling else {"beam": width}
+    return Search(
+        **kind,
+        n_best=draw(st.integers(1, 3 if sampling else width)),
+        seed=draw(st.integers(0, 99)),
+        length_penalty=draw(st.sampled_from([-0.5, 0.0, 0.6, 1.0, 2.0])),
+        length_form=draw(st.sampled_from(["plain", "paper"])),
+        patience=draw(st.sampled_from([None, None, 0.5, 1.0])),
+        no_repeat_ngram=draw(st.sampled_from([0, 0, 1, 2])),
+        repetition_penalty=draw(st.sampled_from([1.0, 1.3])) if rewards else 1.0,
+        min_new=draw(st.integers(0, 3)),
+        max_new=draw(st.integers(3, ROOM)),
+    )
+
+
+def own_seeds(rows: list[Tensor], how: Search) -> list[int]:
+    return [seed_for(how.seed, row[0].tolist()) for row in rows]
+
+
+@settings(max_examples=40)
+@given(translators(), batches(), searches(rewards=True))
+def test_translating_alone_is_translating_in_a_batch(model: Seq2Seq, batch: Batch, how: Search) -> None:
+    seeds_B = own_seeds(batch.rows, how)
+    step = Translating(model, batch.ids_BL, batch.present_BL)
+    together = search(step, start(len(batch.rows), seeds=seeds_B), how)
+    for row, seed, found in zip(batch.rows, seeds_B, together, strict=True):
+        (alone,) = search(Translating(model, row), start(1, seeds=[seed]), how)
+        same(found, alone)
+
+
+@settings(max_examples=40)
+@given(decoders(), batches(longest=6), searches(rewards=True))
+def test_continuing_alone_is_continuing_in_a_batch(model: Decoder, batch: Batch, how: Search) -> None:
+    rows = batch.rows
+    longest = batch.ids_BL.shape[1]
+    ids_BL, present_BL = torch.zeros_like(batch.ids_BL), torch.zeros_like(batch.present_BL)
+    for i, row in enumerate(rows):
+        ids_BL[i, longest - row.shape[1] :], present_BL[i, longest - row.shape[1] :] = row[0], True
+    room = [CONTEXT - longest] * len(rows)
+    seeds_B = own_seeds(rows, how)
+    opening = Opening(first_BL=ids_BL, present_BL=present_BL, room=room, end=END, seeds=seeds_B)
+    together = search(Continuing(model, present_BL), opening, how)
+    for row, seed, found in zip(rows, seeds_B, together, strict=True):
+        alone = Opening(first_BL=row, room=CONTEXT - longest, end=END, seeds=[seed])
+        same(found, search(Continuing(model, torch.ones_like(row, dtype=torch.bool)), alone, how)[0])
+
+
+@settings(max_examples=30)
+@given(translators(), batches(), st.sampled_from([-0.5, 0.0, 1.0, 2.0]))
+def test_a_beam_of_one_is_greedy_search(model: Seq2Seq, batch: Batch, alpha: float) -> None:
+    how, opening = Search(length_penalty=alpha), start(len(batch.rows))
+    plain = Translating(model, batch.ids_BL, batch.present_BL)
+    said = greedy(lambda ids: plain(ids), opening.first_BL, max_new=ROOM, end=END, never=[START])
+    found = beam(Translating(model, batch.ids_BL, batch.present_BL), opening, how)
+    assert [one.tokens for (one,) in found] == said
+
+
+@settings(max_examples=40)
+@given(translators(), batches(), searches())
+def test_teacher_forcing_gives_the_same_scores(model: Seq2Seq, batch: Batch, how: Search) -> None:
+    found = search(Translating(model, batch.ids_BL, batch.present_BL), start(len(batch.rows)), how)
+    for row, hypotheses in zip(batch.rows, found, strict=True):
+        for one in hypotheses:
+            said = [*one.tokens, *([] if one.end is None else [one.end])]
+            logits = model(row, torch.tensor([[START, *said[:-1]]]))[:, : len(said)]
+            (again,) = scored(logits, [said], how, end=END)
+            same([one], [again])
+            assert one.log_probability == pytest.approx(again.log_probability, abs=1e-4, rel=1e-4)
+
+
+@settings(max_examples=40)
+@given(translators(), batches(), searches(rewards=True))
+def test_the_best_come_first_and_each_comes_once(model: Seq2Seq, batch: Batch, how: Search) -> None:
+    for found in search(Translating(model, batch.ids_BL, batch.present_BL), start(len(batch.rows)), how):
+        assert 1 <= len(found) <= how.n_best
+        for one in found:
+            stuck = how.no_repeat_ngram == 1 and not one.ended  # everything may be forbidden before the limit
+            assert len(one.tokens) >= how.min_new or stuck
+            assert len(one.token_log_probabilities) <= (how.max_new or ROOM)
+            assert START not in one.tokens
+            assert not set(one.tokens) & set(END)
+        if not how.temperature:
+            scores = [one.score for one in found]
+            assert scores == sorted(scores, reverse=True)
+            assert len({tuple(one.tokens) for one in found}) == len(found)
+
+
+@settings(max_examples=30)
+@given(translators(), batches(), searches(rewards=True), st.data())
+def test_a_forced_prefix_is_said_and_the_rest_follows_from_it(
+    model: Seq2Seq, batch: Batch, how: Search, data: st.DataObject
+) -> None:
+    token = st.integers(6, VOCAB - 1)
+    prefixes = [data.draw(st.lists(token, max_size=3)) for _ in batch.rows]
+    seeds_B = own_seeds(batch.rows, how)
+    opening = start(len(batch.rows), prefixes=prefixes, seeds=seeds_B)
+    together = search(Translating(model, batch.ids_BL, batch.present_BL), opening, how)
+    for row, prefix, own, found in zip(batch.rows, prefixes, seeds_B, together, strict=True):
+        assert all(one.tokens[: len(prefix)] == prefix for one in found)
+        (alone,) = search(Translating(model, row), start(1, prefixes=[prefix], seeds=[own]), how)
+        same(found, alone)

@@ -1,0 +1,265 @@
+"""The loop: it learns, it is a function of its seed, and nothing that interrupts it changes what comes out."""
+
+import json
+import math
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_jobs import Epoch, job, weights
+
+from regard.errors import OutputError, TrainingError
+from regard.training import state
+from regard.training.journal import read_log
+from regard.training.loop import train
+
+
+class Killed(BaseException):
+    """What a kill -9 would be, if Python could see it."""
+
+
+def kill_at(update: int) -> Any:
+    def report(record: dict[str, Any]) -> None:
+        if record["update"] == update and record["kind"] == "train":
+            raise Killed
+
+    return report
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    train(job(tmp_path / "run", updates=80, log_every=10))
+    losses = [record["loss"] for record in read_log(tmp_path / "run") if record["kind"] == "train"]
+    assert losses[-1] < losses[0] - 0.3
+
+
+def test_every_batch_is_learnt_from_once(tmp_path: Path) -> None:
+    made = job(tmp_path / "run", updates=10)
+    seen, forward = [], made.loss.forward
+
+    def watch(batch: Any) -> Any:
+        seen.append(int(batch.rows[0]))
+        return forward(batch)
+
+    made.loss.forward = watch  # type: ignore[method-assign]
+    train(made)
+    assert seen == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
+    one, two = job(tmp_path / "1"), job(tmp_path / "2")
+    train(one)
+    train(two)
+    assert torch.equal(weights(one), weights(two))
+
+
+@pytest.mark.parametrize("moment", [5, 6, 11])
+@pytest.mark.parametrize("changes", [{}, {"moving_average": 0.9, "accumulate": 2}])
+def test_killed_and_resumed_is_straight_through(tmp_path: Path, moment: int, changes: dict[str, Any]) -> None:
+    straight = job(tmp_path / "straight", **changes)
+    train(straight)
+    with pytest.raises(Killed):
+        train(job(tmp_path / "run", report=kill_at(moment), **changes))
+    resumed = job(tmp_path / "run", **changes)
+    progress = train(resumed, resume=True)
+    assert progress.update == 12
+    assert torch.equal(weights(resumed), weights(straight))
+    said = [
+        [(r["update"], r["kind"], r.get("loss")) for r in read_log(tmp_path / name)] for name in ("run", "straight")
+    ]
+    assert said[0] == said[1], "and the journal has every line once"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_stops(tmp_path: Path, number: signal.Signals) -> None:
+    def send(record: dict[str, Any]) -> None:
+        if record["update"] == 6:
+            os.kill(os.getpid(), number)
+
+    straight = job(tmp_path / "straight")
+    train(straight)
+    progress = train(job(tmp_path / "run", report=send))
+    assert progress.stopped_by == number
+    assert [path.name for path in state.checkpoints(tmp_path / "run" / "state")][-1] == "00000006"
+    resumed = job(tmp_path / "run")
+    train(resumed, resume=True)
+    assert torch.equal(weights(resumed), weights(straight))
+    assert signal.getsignal(number) not in (None, signal.SIG_IGN)
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["flipped bit", "cut short", "file gone", "no manifest"])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    straight = job(tmp_path / "run")
+    train(straight)
+    newest = tmp_path / "run" / "state" / "00000012"
+    match how:
+        case "flipped bit":
+            damage(newest / "weights.safetensors")
+        case "cut short":
+            (newest / "moments.safetensors").write_bytes((newest / "moments.safetensors").read_bytes()[:100])
+        case "file gone":
+            (newest / "progress.json").unlink()
+        case "no manifest":
+            (newest / "manifest.json").unlink()
+    again = job(tmp_path / "run")
+    train(again, resume=True)
+    assert torch.equal(weights(again), weights(straight))
+    assert "00000012 is passed over" in caplog.text
+
+
+def test_nothing_whole_is_left(tmp_path: Path) -> None:
+    train(job(tmp_path / "run"))
+    for path in state.checkpoints(tmp_path / "run" / "state"):
+        damage(path / "weights.safetensors")
+    with pytest.raises(TrainingError, match="no whole checkpoint"):
+        train(job(tmp_path / "run"), resume=True)
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = state.write_tensors
+
+    def write(path: Path, tensors: Any) -> None:
+        if (tmp_path / "run" / "state" / "00000004").exists():
+            path.write_bytes(b"half of i")
+            raise OutputError(f"{path}: cannot be written (No space left on device)")
+        real(path, tensors)
+
+    monkeypatch.setattr(state, "write_tensors", write)
+    with pytest.raises(OutputError, match="No space left"):
+        train(job(tmp_path / "run"))
+    assert [path.name for path in (tmp_path / "run" / "state").iterdir()] == ["00000004"]
+    assert state.newest(tmp_path / "run" / "state") is not None
+
+
+class Poisoned(Epoch):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self[2].labels_BL[:] = 3
+
+
+def poison(made: Any) -> Any:
+    """A loss that is no number whenever it meets the label 3 in all places."""
+    forward = made.loss.forward
+
+    def bad(batch: Any) -> Any:
+        loss, likelihood = forward(batch)
+        return (loss * math.nan, likelihood) if bool((batch.labels_BL == 3).all()) else (loss, likelihood)
+
+    made.loss.forward = bad
+    object.__setattr__(made, "batches", Poisoned)
+    return made
+
+
+def test_a_loss_that_is_no_number_names_its_batch(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"nan in update 3, epoch 0, .* pairs 2, 3, 4"):
+        train(poison(job(tmp_path / "run")))
+
+
+def test_or_is_skipped(tmp_path: Path) -> None:
+    made = poison(job(tmp_path / "run", bad_loss="skip"))
+    train(made)
+    skipped = [record["update"] for record in read_log(tmp_path / "run") if record["kind"] == "skipped"]
+    assert skipped == [3, 8]
+    assert bool(weights(made).isfinite().all())
+
+
+def test_a_batch_too_big_for_memory_is_split(tmp_path: Path) -> None:
+    """The losses are the same, but for rounding: dropout is off, so that the masks do not differ."""
+    whole, tight = job(tmp_path / "whole"), job(tmp_path / "tight")
+    forward = tight.loss.forward
+
+    def little_memory(batch: Any) -> Any:
+        if len(batch.rows) > 3:
+            raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+        return forward(batch)
+
+    tight.loss.forward = little_memory  # type: ignore[method-assign]
+    for made in (whole, tight):
+        for part in made.model.modules():
+            if hasattr(part, "p"):
+                part.p = 0.0
+        train(made)
+    losses = [
+        [record["loss"] for record in read_log(tmp_path / name) if record["kind"] == "train"]
+        for name in ("whole", "tight")
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert any(record["kind"] == "split" for record in read_log(tmp_path / "tight"))
+
+
+def test_a_single_pair_that_does_not_fit(tmp_path: Path) -> None:
+    made = job(tmp_path / "run")
+
+    def no_memory(batch: Any) -> Any:
+        raise RuntimeError("can't allocate memory")
+
+    made.loss.forward = no_memory  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="single pair"):
+        train(made)
+
+
+def test_any_other_mistake_is_not_hidden(tmp_path: Path) -> None:
+    made = job(tmp_path / "run")
+
+    def wrong(batch: Any) -> Any:
+        raise RuntimeError("size mismatch")
+
+    made.loss.forward = wrong  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        train(made)
+
+
+def test_it_stops_when_nothing_improves(tmp_path: Path) -> None:
+    made = job(tmp_path / "run", updates=100, validate_every=2, stop_on="bleu", patience=3)
+    scores = iter([1.0, 3.0, 2.0, 2.5, 2.9, 9.0])
+    object.__setattr__(made, "validate", lambda: {"score": next(scores)})
+    progress = train(made)
+    assert (progress.update, progress.best, progress.best_update) == (10, 3.0, 4)
+
+
+def test_checkpoints_are_kept_for_averaging(tmp_path: Path) -> None:
+    made = job(tmp_path / "run", updates=12, validate_every=2, average=3)
+    scores = iter([5.0, 1.0, 6.0, 2.0, 3.0, 4.0])
+    object.__setattr__(made, "validate", lambda: {"score": next(scores)})
+    train(made)
+    folder = tmp_path / "run" / "state"
+    assert [path.name for path in state.checkpoints(folder)] == ["00000008", "00000010", "00000012"]
+    paths = state.chosen(folder, 3, best=False)
+    mean = state.mean_weights(paths)
+    single = [state.read_file(path / "weights.safetensors") for path in paths]
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, sum(one[name] for one in single) / 3)
+    assert [path.name for path in state.chosen(folder, 2, best=True)] == ["00000010", "00000012"]
+
+
+def test_the_moving_average_is_what_is_validated_and_kept(tmp_path: Path) -> None:
+    made = job(tmp_path / "run", moving_average=0.5, updates=4)
+    seen = []
+    object.__setattr__(made, "validate", lambda: {"score": seen.append(weights(made).clone()) or 0.0})
+    train(made)
+    kept = state.mean_weights(state.checkpoints(tmp_path / "run" / "state")[-1:])
+    flat = torch.cat([kept[name].flatten() for name, _ in made.model.named_parameters()])
+    assert torch.equal(seen[0], flat)
+    assert not torch.equal(seen[0], weights(made)), "and training goes on with its own weights"
+
+
+def test_no_data_at_all(tmp_path: Path) -> None:
+    made = job(tmp_path / "run")
+    object.__setattr__(made, "batches", lambda epoch: [])
+    with pytest.raises(TrainingError, match="no training data"):
+        train(made)
+
+
+def test_the_manifest_has_every_file(tmp_path: Path) -> None:
+    train(job(tmp_path / "run", moving_average=0.9))
+    path = tmp_path / "run" / "state" / "00000012"
+    files = {file.name for file in path.iterdir()} - {"manifest.json"}
+    assert set(json.loads((path / "manifest.json").read_text())) == files

@@ -1,0 +1,37 @@
+"""The sliced loss against torch's own, value and gradients."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.training import losses
+from regard.training.losses import projected_cross_entropy
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_value_and_gradients(smoothing: float, bias: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses, "SLICE", 4 * 31 * 10)  # ten rows at a time
+    torch.manual_seed(rows)
+    leaves = [torch.randn(rows, 8), torch.randn(31, 8), torch.randn(31) if bias else None]
+    ours, theirs = ([None if t is None else t.clone().requires_grad_() for t in leaves] for _ in range(2))
+    labels = torch.randint(31, (rows,))
+    loss, likelihood = projected_cross_entropy(*ours, labels, smoothing)  # type: ignore[arg-type]
+    logits = F.linear(*theirs)  # type: ignore[arg-type]
+    expected = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(loss.float(), expected)
+    torch.testing.assert_close(-likelihood.float(), F.cross_entropy(logits, labels, reduction="sum"))
+    (loss / 3).backward()
+    (expected / 3).backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        if mine is not None and other is not None:
+            torch.testing.assert_close(mine.grad, other.grad)
+
+
+def test_it_never_holds_more_than_a_slice_of_the_logits() -> None:
+    seen = []
+    for part in losses._slices(100_000, 50_000):
+        seen.append((part.stop - part.start) * 50_000 * 4)
+    assert max(seen) <= losses.SLICE
+    assert losses._slices(10, 1 << 30)[0] == slice(0, 1)
