@@ -156,10 +156,10 @@ def _pairs(files: Files, settings: DataSettings) -> Iterator[Found]:
     else:
         assert files.source is not None
         assert files.target is not None
-        yield from aligned(folder / files.source, folder / files.target, longest)
+        yield from aligned_lines(folder / files.source, folder / files.target, longest)
 
 
-def aligned(source: Path, target: Path, longest: int) -> Iterator[Found]:
+def aligned_lines(source: Path, target: Path, longest: int) -> Iterator[Found]:
     counts = [0, 0]
     for left, right in zip_longest(_lines(source, longest), _lines(target, longest)):
         counts[0] += left is not None

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.data.sources import Bad, DataSettings, aligned
+from regard.data.sources import Bad, DataSettings, aligned_lines
 from regard.errors import InputError
 
 
 def aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """The pairs of two files, plain or gzipped, one at a time; white space around a line is taken off."""
     empty = True
-    for where, found in aligned(source, target, DataSettings().longest_line):
+    for where, found in aligned_lines(source, target, DataSettings().longest_line):
         if isinstance(found, Bad):
             raise InputError(f"{where}: {found.detail}")
         one, other = found
@@ -22,5 +22,5 @@ def aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 def read(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """The two sides of a test set."""
-    pairs = list(aligned(source, target))
+    pairs = list(aligned_lines(source, target))
     return [one for one, _ in pairs], [other for _, other in pairs]
