@@ -22,5 +22,5 @@ def aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 def read(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """The two sides of a test set."""
-    pairs = list(aligned_lines(source, target))
+    pairs = list(aligned(source, target))
     return [one for one, _ in pairs], [other for _, other in pairs]
