@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.format import open_memmap
 
 from regard.data.account import Account
 from regard.data.ragged import Ints, Ragged, sums, take
@@ -54,7 +55,7 @@ class Corpus:
     def __init__(self, folder: Path, about: About) -> None:
         self.max_tokens, self.ends = about.max_tokens, about.ends
         self.account = Account(**about.account)
-        self.lines = np.load(folder / "lines.npy", mmap_mode="r")
+        self.lines = open_memmap(folder / "lines.npy", mode="r")
         kind = _Varied if about.vary else _Plain
         self._source, self._target = kind(folder, "source", about), kind(folder, "target", about)
         self.varies = about.vary
@@ -91,8 +92,8 @@ class _Plain:
     """Rows of tokens."""
 
     def __init__(self, folder: Path, name: str, about: About) -> None:
-        self._starts = np.load(folder / f"{name}_starts.npy", mmap_mode="r")
-        self._lengths = np.load(folder / f"{name}_lengths.npy", mmap_mode="r")
+        self._starts = open_memmap(folder / f"{name}_starts.npy", mode="r")
+        self._lengths = open_memmap(folder / f"{name}_lengths.npy", mode="r")
         self._ids = np.memmap(folder / f"{name}.ids", about.kinds[f"{name}.ids"], "r")
 
     def rows(self, rows: Ints, chance: Bits) -> Ragged:
@@ -108,8 +109,8 @@ class _Varied(_Plain):
     def __init__(self, folder: Path, name: str, about: About) -> None:
         super().__init__(folder, name, about)
         self._cuts = np.memmap(folder / f"{name}_table.ids", about.kinds[f"{name}_table.ids"], "r")
-        self._cut_starts = np.load(folder / f"{name}_table_starts.npy", mmap_mode="r")
-        self._cut_lengths = np.load(folder / f"{name}_table_lengths.npy", mmap_mode="r")
+        self._cut_starts = open_memmap(folder / f"{name}_table_starts.npy", mode="r")
+        self._cut_lengths = open_memmap(folder / f"{name}_table_lengths.npy", mode="r")
         self._max_tokens = about.max_tokens
 
     def rows(self, rows: Ints, chance: Bits) -> Ragged:
