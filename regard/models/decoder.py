@@ -12,26 +12,15 @@ from regard.blocks.cache import Cache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token
-from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
+from regard.models.stack import make_embedding, make_text_stack, read_with
 
 
 class Decoder(nn.Module):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = TextEmbedding(
-            config,
-            make_tokens(config, config.vocab, scaled=config.scale_embeddings),
-            make_added_positions(config, config.positions, config.context),
-            norm=config.embedding_norm,
-        )
-        self.stack = make_stack(
-            config,
-            config.layers,
-            config.positions,
-            rotary_base=config.rotary_base,
-            rotary_scaling=config.rotary_scaling,
-        )
+        self.embedding = make_embedding(config)
+        self.stack = make_text_stack(config)
         outputs = config.vocab if config.head == "lm" else len(config.labels)
         self.output = nn.Linear(config.width, outputs, bias=False)
         self.tie()

@@ -13,27 +13,15 @@ from regard.blocks.dropout import Dropout
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import EncoderConfig
 from regard.models.heads import MaskedLanguageHead, Pooler, first_token, mean_pool
-from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens
+from regard.models.stack import make_embedding, make_text_stack
 
 
 class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = TextEmbedding(
-            config,
-            make_tokens(config, config.vocab, scaled=config.scale_embeddings),
-            make_added_positions(config, config.positions, config.context),
-            segments=config.segments,
-            norm=config.embedding_norm,
-        )
-        self.stack = make_stack(
-            config,
-            config.layers,
-            config.positions,
-            rotary_base=config.rotary_base,
-            rotary_scaling=config.rotary_scaling,
-        )
+        self.embedding = make_embedding(config, segments=config.segments)
+        self.stack = make_text_stack(config)
         self.pooler = Pooler(config.width, config.pooler) if config.pooler != "none" else None
         self.masked_lm = MaskedLanguageHead(config) if config.head == "masked_lm" else None
         self.classifier = nn.Linear(config.width, len(config.labels)) if config.head == "classifier" else None

@@ -26,7 +26,7 @@ from regard.blocks.positions import (
     llama3_rescale,
 )
 from regard.blocks.trace import Trace, inside, note
-from regard.models.config import BlockConfig, Positions, RotaryScaling
+from regard.models.config import BlockConfig, Positions, RotaryScaling, TextConfig
 
 
 class TextEmbedding(nn.Module):
@@ -191,6 +191,27 @@ def make_stack(
     if positions == "alibi":
         alibi = Alibi(config.heads)
     return Stack(config, layers, cross=cross, rotary=rotary, alibi=alibi)
+
+
+def make_embedding(config: TextConfig, *, segments: int = 0) -> TextEmbedding:
+    """How one text enters an encoder or a decoder."""
+    return TextEmbedding(
+        config,
+        make_tokens(config, config.vocab, scaled=config.scale_embeddings),
+        make_added_positions(config, config.positions, config.context),
+        segments=segments,
+        norm=config.embedding_norm,
+    )
+
+
+def make_text_stack(config: TextConfig) -> Stack:
+    return make_stack(
+        config,
+        config.layers,
+        config.positions,
+        rotary_base=config.rotary_base,
+        rotary_scaling=config.rotary_scaling,
+    )
 
 
 def make_rescale(scaling: RotaryScaling | None) -> Rescale | None:
