@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.errors import RegardError
-    from regard.loaded import Model
     from regard.pipeline import load
+    from regard.pipeline.loaded import Model
 
 __all__ = ["Model", "RegardError", "Trace", "load"]
 __version__ = "0.1.0"
 
 # imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
 _HOMES = {
-    "Model": "regard.loaded",
+    "Model": "regard.pipeline.loaded",
     "RegardError": "regard.errors",
     "Trace": "regard.blocks.trace",
     "load": "regard.pipeline",

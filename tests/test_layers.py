@@ -15,7 +15,6 @@ ROWS = [  # only downhill: a folder may import from rows above its own here, and
     "text blocks",
     "data models",
     "weights decoding",
-    "loaded steps",
     "training pipeline",
     "evaluation",
     "serving explorer",

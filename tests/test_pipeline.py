@@ -11,12 +11,12 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 import regard
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
-from regard.loaded import BATCH
 from regard.models import build, family_of
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.pipeline import KINDS, Reader, Translator, Viewer, Writer
+from regard.pipeline.loaded import BATCH
 
 TEXT = """The orchard behind the school has nine old pear trees and a bench that nobody paints.
 In September the children fill their pockets, and the teacher pretends to look at the clouds.

@@ -189,7 +189,7 @@ def load(directory: Path, device: str) -> "Translator":
 
 
 def settings_of(model: "Translator", asked: Asked) -> "Search":
-    from regard.pipeline import search_settings
+    from regard.pipeline.searching import search_settings
 
     return search_settings(model.generation, asked.search)
 

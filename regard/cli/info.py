@@ -9,7 +9,7 @@ import click
 from regard.cli import options, output
 
 if TYPE_CHECKING:
-    from regard.loaded import Model
+    from regard.pipeline.loaded import Model
 
 
 @click.command(

@@ -12,7 +12,7 @@ import click
 from regard.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from regard.loaded import Model
+    from regard.pipeline.loaded import Model
 
 Command = Callable[..., Any]
 

@@ -9,8 +9,8 @@ import click
 from regard.cli import options, output
 
 if TYPE_CHECKING:
-    from regard.loaded import Translation
     from regard.pipeline import Translator
+    from regard.pipeline.loaded import Translation
 
 
 @click.command(

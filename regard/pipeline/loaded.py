@@ -1,6 +1,6 @@
 """What every loaded model shares, whatever its family: its tokenizer, its place on disk, its limits.
 
-The tasks themselves are in pipeline.py. A family that cannot do one says so, and what it can do instead.
+The tasks themselves are in the files beside this one. A family that cannot do one says so, and what it can do instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -161,3 +161,10 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     for start in range(0, len(order), BATCH):
         yield order[start : start + BATCH]
+
+
+def by_probability(labels: Sequence[str], logits_N: Tensor) -> dict[str, float]:
+    # ImageNet has two cranes and two maillots: a name that stands for several classes is told apart by its number
+    names = [name if labels.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
+    ranked = sorted(zip(names, logits_N.softmax(-1).tolist(), strict=True), key=lambda pair: -pair[1])
+    return dict(ranked)

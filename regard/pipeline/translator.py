@@ -1,0 +1,144 @@
+"""Translation: an encoder reads the source, a decoder writes the target while looking at what was read."""
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from regard.blocks.trace import Trace
+from regard.decoding import align as alignment
+from regard.decoding.interface import Hypothesis, Opening
+from regard.decoding.sample import seed_for
+from regard.decoding.search import search
+from regard.decoding.settings import Search
+from regard.errors import ModelError, UsageError
+from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.loaded import Model, Translation, in_batches
+from regard.pipeline.searching import not_to_write, search_settings
+from regard.pipeline.steps import TranslationStep
+from regard.text.tokenizer import tag_piece
+from regard.text.words import word_numbers
+
+
+class Translator(Model):
+    """An encoder reads the source, a decoder writes the target."""
+
+    network: Seq2Seq
+    tasks = ("translate",)
+
+    @overload
+    def translate(self, texts: str, **options: Any) -> str: ...
+    @overload
+    def translate(self, texts: list[str], **options: Any) -> list[str]: ...
+    def translate(self, texts: str | list[str], **options: Any) -> str | list[str]:
+        if isinstance(texts, str):
+            return self.translate([texts], **options)[0]
+        return [found[0].text for found in self.translations(texts, **options)]
+
+    def translations(
+        self, texts: Sequence[str], *, to: str | None = None, align: bool = False, **options: Any
+    ) -> list[list[Translation]]:
+        """The translations that were found for each text, best first, with all that is known about them.
+
+        `to` is the language, for a model that has several. The options are those of
+        `regard.decoding.settings.Search`: beam, n_best, length_penalty, temperature, …
+        """
+        settings = search_settings(self.generation, options)
+        rows = [self._source(self.source_ids(one, to)) for one in texts]  # text -> tokens
+        results: list[list[Translation]] = [[] for _ in rows]
+        for batch in in_batches(rows):
+            found = self._search([rows[i] for i in batch], settings)  # tokens -> tokens
+            for i, hypotheses in zip(batch, found, strict=True):
+                results[i] = [self._translation(rows[i], one, align) for one in hypotheses]  # tokens -> text
+        return results
+
+    def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
+        settings = search_settings(self.generation, options)
+        return [found[0].tokens for found in self._search([self._source(row) for row in rows], settings)]
+
+    @torch.inference_mode()
+    def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
+        memory = self.network.encode(*self._pad(sources))  # tokens -> states
+        opening = Opening(
+            first_BL=torch.full((len(sources), 1), self._start(), device=self.device),
+            room=self.network.config.context - 1,
+            end=self.generation.end,
+            never=not_to_write(self, self.network.config.vocab),
+            seeds=[seed_for(settings.seed, row) for row in sources],  # each text has its own luck, in any company
+        )
+        return search(TranslationStep(self.network, memory), opening, settings)  # states -> logits -> tokens
+
+    def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
+        return Translation(
+            text=self.tokenizer.decode(found.tokens),
+            score=found.score,
+            log_probability=found.log_probability,
+            pieces=self.tokenizer.pieces_target(found.tokens),
+            piece_log_probabilities=found.token_log_probabilities,
+            ended=found.ended,
+            alignment=self._align(source, found.tokens) if align else None,
+        )
+
+    def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
+        """Which word of the source each word of the target looks at, by the cross-attention of a second pass."""
+        seen = self._trace(source, [self._start(), *target])
+        layers = range(self.network.config.decoder_layers)
+        weights_NHTS = torch.stack([seen[f"decoder.blocks.{i}.cross.weights"][0] for i in layers])
+        tokenizer = self.tokenizer
+        special = {tokenizer.pad, tokenizer.start, tokenizer.end, *(i for i in source[:1] if self._is_tag(i))}
+        source_words = word_numbers(tokenizer.pieces(source), source, special)
+        target_words = word_numbers(tokenizer.pieces_target(target), target, special)
+        return alignment.hard(alignment.of_words(alignment.soft(weights_NHTS), source_words, target_words))
+
+    def source_ids(self, text: str, to: str | None = None) -> list[int]:
+        """What the model reads: the text, and before it the language asked for, of a model that has several."""
+        return [*([] if to is None else [self._tag(to)]), *self._read(text)]
+
+    def _is_tag(self, token: int) -> bool:
+        (piece,) = self.tokenizer.pieces([token])
+        return piece.startswith(">>") and piece.endswith("<<")
+
+    def _tag(self, language: str) -> int:
+        number = self.tokenizer.id_of(tag_piece(language))
+        if number is None:
+            raise UsageError(f"{self.source}: this model does not know '{language}' as a language to translate into")
+        return number
+
+    def _start(self) -> int:
+        if self.generation.start is None:
+            raise ModelError(f"{self.source}: does not say which token a translation starts with")
+        return self.generation.start
+
+    def _source(self, ids: Sequence[int]) -> Sequence[int]:
+        config = self.network.config
+        return self._fit(ids, config.source_vocab or config.vocab, config.context)
+
+    @torch.inference_mode()
+    def logits(self, ids: Sequence[int], target: Sequence[int] | None = None) -> Tensor:
+        """Logits of the token after each of `target` (L, V), which begins with the start token by itself."""
+        config = self.network.config
+        written = [self._start()] if target is None else self._fit(target, config.vocab, config.context)
+        source_1S, target_1L = (torch.tensor([row], device=self.device) for row in (self._source(ids), written))
+        logits_1LV: Tensor = self.network(source_1S, target_1L)
+        return logits_1LV[0]
+
+    @torch.inference_mode()
+    def trace(self, text: str, target: str | None = None) -> Trace:
+        """The source through the encoder, and a translation (its own unless given) through the decoder."""
+        source = self._source(self._read(text))
+        if target is None:
+            written = self._search([source], search_settings(self.generation, {}))[0][0].tokens
+        else:
+            written = [token for token in self.tokenizer.encode_target(target) if token not in self.generation.end]
+        return self._trace(source, [self._start(), *written])
+
+    @torch.inference_mode()
+    def _trace(self, source: Sequence[int], target: Sequence[int]) -> Trace:
+        seen = Trace()
+        self._fit(target, self.network.config.vocab, self.network.config.context)
+        source_1S, target_1L = (torch.tensor([row], device=self.device) for row in (source, target))
+        seen.note("source_ids", source_1S)
+        seen.note("target_ids", target_1L)
+        self.network(source_1S, target_1L, trace=seen)
+        return seen
