@@ -10,6 +10,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import regard
+from regard import hardware
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.models import build, family_of
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
@@ -544,3 +545,18 @@ def test_saved_and_loaded_it_answers_the_same(model: Get, name: str, tmp_path: P
     else:
         channels = first.config.channels
         assert torch.equal(first.logits(torch.ones(channels, 8, 8)), second.logits(torch.ones(channels, 8, 8)))
+
+
+# ---- half precision ----
+
+
+@pytest.mark.parametrize("name", ["writer", "embedder"])
+def test_half_precision_says_about_the_same(model: Get, name: str) -> None:
+    if not hardware.prepare().bfloat16:
+        pytest.skip("bfloat16 gives no right results on this CPU")
+    whole = model(name)
+    half = regard.load(whole.source, device="cpu", dtype="bfloat16")
+    assert half.logits([3, 4, 5]).dtype is torch.bfloat16
+    torch.testing.assert_close(half.logits([3, 4, 5]).float(), whole.logits([3, 4, 5]), atol=0.1, rtol=0.1)
+    if name == "embedder":
+        torch.testing.assert_close(half.embed(SENTENCES), whole.embed(SENTENCES), atol=0.1, rtol=0.1)

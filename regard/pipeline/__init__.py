@@ -33,8 +33,11 @@ KINDS: dict[str, Callable[..., Model]] = {
 }
 
 
-def load(directory: str | Path, *, device: str = "auto") -> Model:
-    """The model in a directory: regard's own, or Hugging Face's as it is; or in a llama2.c `.bin` file."""
+def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
+    """The model in a directory: regard's own, or Hugging Face's as it is; or in a llama2.c `.bin` file.
+
+    On a CPU the numbers are float32 unless asked for otherwise, on a GPU bfloat16 where it has it.
+    """
     hardware.prepare()  # before torch's first use: some machines die of what they advertise
     path = Path(directory)
     stored = store.read(path)
@@ -48,5 +51,6 @@ def load(directory: str | Path, *, device: str = "auto") -> Model:
                     f"{path}: the tokenizer has {pieces:,} pieces, but the model knows only {known:,}; "
                     f"one of them belongs to another model"
                 )
-    stored.model.to(hardware.device(device))
+    place = hardware.device(device)
+    stored.model.to(place, hardware.dtype(dtype, place))
     return KINDS[family_of(stored.config)](stored.model, stored.generation, tokenizer, path)

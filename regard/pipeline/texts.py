@@ -66,7 +66,9 @@ class Reader(TextModel):
         rows = [self._ids(self._read(one)) for one in texts]  # text -> tokens
         vectors_ND = torch.empty(len(rows), self.config.width, device=self.device)
         for batch in in_batches(rows):
-            vectors_ND[batch] = self.network.embed(*self._pad([rows[i] for i in batch]))  # tokens -> states -> vectors
+            vectors_ND[batch] = self.network.embed(
+                *self._pad([rows[i] for i in batch])
+            ).float()  # tokens -> states -> vectors
         return vectors_ND
 
     @torch.inference_mode()
