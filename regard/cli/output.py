@@ -44,6 +44,13 @@ def error(text: str) -> None:
     print(f"regard: {text}", file=sys.stderr, flush=True)
 
 
+def width() -> int:
+    """Columns that there are; plenty where nobody looks at them."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+
+
 def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[str] = (), right: str = "") -> None:
     """Columns, lined up; `right` has an 'r' at the place of each column that is lined up on its right."""
     from rich.console import Console
@@ -57,7 +64,7 @@ def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[st
         grid.add_column(name, justify="right" if right[i : i + 1] == "r" else "left", header_style="dim")
     for row in listed:
         grid.add_row(*(Text(cell) for cell in row))  # Text: brackets in pieces are no markup
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    console = Console(width=width(), highlight=False)
     if title:
         console.print(Text(title, style="bold"))
     console.print(grid)

@@ -11,8 +11,8 @@ from regard.cli import options, output
 if TYPE_CHECKING:
     from regard.explorer.capture import BlockView, Embedded, Head, Journey, Tokens
 
-LINKS = 3
-"""Links that are shown of each head."""
+LINKS = {80: 2, 100: 3}
+"""Links that are shown of each head, by the width of the terminal."""
 
 
 @click.command(
@@ -99,14 +99,15 @@ def head_cells(head: "Head", queries: "Tokens", keys: "Tokens") -> list[str]:
         ]
         for looks in head.looks
     ]
+    count = LINKS[80 if output.width() < 100 else 100]
     best = [looks[0] for looks in telling if looks]
-    strongest = sorted(best, key=lambda look: (-round(look.weight, 2), look.query))[:LINKS]
+    strongest = sorted(best, key=lambda look: (-round(look.weight, 2), look.query))[:count]
     links = [
         f"{visible(queries.pieces[look.query])} → {visible(keys.pieces[look.key])} {look.weight:.2f}"
         for look in strongest
     ]
     habit = f"{head.share:.0%} to {head.habit}" if head.habit else ""
-    return [*links, *[""] * (LINKS - len(links)), habit]
+    return [*links, *[""] * (count - len(links)), habit]
 
 
 def show_next(journey: "Journey") -> None:

@@ -1,0 +1,200 @@
+"""Training speed: regard beside transformers' Seq2SeqTrainer, the same sizes, the same batches, taking turns.
+
+    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3]
+
+Both learn the same random pairs, 16 to 32 tokens a side, in the same batches. Reported: target tokens a second, their
+ratio, and the model's own arithmetic (6 operations a parameter and token that it meets) as a share of what this
+machine's float32 matrix product reaches in the same run.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from torch.utils.data import Dataset
+
+from regard import hardware
+from regard.data.batching import Batch
+from regard.models.config import Seq2SeqConfig
+from regard.models.initialize import initialize
+from regard.models.presets import preset
+from regard.models.seq2seq import Seq2Seq
+from regard.training.loop import Job, train
+from regard.training.losses import TranslationLoss
+from regard.training.settings import TrainSettings
+
+PAD, START, END = 0, 1, 2
+
+
+def random_batches(count: int, tokens: int, vocab: int) -> list[Batch]:
+    """Batches of rows of nearly one length, as a length-sorted corpus gives them."""
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for number in range(count):
+        length = 16 + (number * 5) % 17
+        rows = tokens // length
+        source, labels = (torch.randint(4, vocab, (rows, length), generator=generator) for _ in range(2))
+        labels[:, -1] = END
+        present = torch.ones_like(source, dtype=torch.bool)
+        target = torch.cat((torch.full((rows, 1), START), labels[:, :-1]), 1)
+        batches.append(
+            Batch(
+                source_BS=source,
+                source_present_BS=present,
+                target_BL=target,
+                labels_BL=labels,
+                target_present_BL=present,
+                tokens=int(present.sum()),
+                rows=torch.arange(rows),
+            )
+        )
+    return batches
+
+
+def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
+    """Seconds that the updates take, by the journal's own clock."""
+    model = Seq2Seq(config)
+    initialize(model, seed=1)
+    updates = len(batches)
+    marks: list[float] = []
+    job = Job(
+        loss=TranslationLoss(model, 0.1),
+        model=model,
+        batches=lambda epoch: batches,
+        validate=lambda: {"score": 0.0},
+        settings=TrainSettings(updates=updates, validate_every=updates, log_every=1, warmup=10),
+        seed=1,
+        run=folder,
+        device=torch.device("cpu"),
+        report=lambda record: marks.append(time.perf_counter()) if record["kind"] == "train" else None,
+    )
+    train(job)
+    return marks[-1] - marks[0]  # without the first update, which warms up
+
+
+class Prepared(Dataset[dict[str, torch.Tensor]]):
+    """A batch an item: the Trainer's own collation and padding are not what is measured."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        batch = self.batches[number]
+        return {
+            "input_ids": batch.source_BS,
+            "attention_mask": batch.source_present_BS.long(),
+            "decoder_input_ids": batch.target_BL,
+            "labels": batch.labels_BL,
+        }
+
+
+class Clock(transformers.TrainerCallback):
+    def __init__(self) -> None:
+        self.marks: list[float] = []
+
+    def on_step_end(self, *args: object, **kwargs: object) -> None:
+        self.marks.append(time.perf_counter())
+
+
+def theirs(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
+    marian = transformers.MarianConfig(
+        vocab_size=config.vocab,
+        d_model=config.width,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        encoder_attention_heads=config.heads,
+        decoder_attention_heads=config.heads,
+        encoder_ffn_dim=config.inner,
+        decoder_ffn_dim=config.inner,
+        dropout=config.dropout,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=config.context,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        decoder_start_token_id=START,
+        forced_eos_token_id=None,
+    )
+    arguments = transformers.Seq2SeqTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=1,
+        max_steps=len(batches),
+        label_smoothing_factor=0.1,
+        learning_rate=1e-3,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+    clock = Clock()
+    trainer = transformers.Seq2SeqTrainer(
+        model=transformers.MarianMTModel(marian),
+        args=arguments,
+        train_dataset=Prepared(batches),
+        data_collator=lambda items: items[0],
+        callbacks=[clock],
+    )
+    trainer.train()
+    return clock.marks[-1] - clock.marks[0]
+
+
+def operations(config: Seq2SeqConfig, tokens: int) -> float:
+    """Multiplications and additions of forward and backward, for as many source as target tokens."""
+    block = 4 * config.width**2 + 2 * config.width * config.inner
+    met = config.encoder_layers * block + config.decoder_layers * (block + 4 * config.width**2)
+    return 6.0 * tokens * (met + config.vocab * config.width)
+
+
+def matmul_rate() -> float:
+    """Operations a second of a large float32 matrix product."""
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return 2 * 2048**3 / min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="transformer-tiny")
+    parser.add_argument("--tokens", type=int, default=4096, help="of a batch, on each side")
+    parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    transformers.utils.logging.set_verbosity_error()
+    hardware.prepare()
+    threads = hardware.use_threads()
+    config = preset(options.preset)
+    assert isinstance(config, Seq2SeqConfig), "a translation model"
+    batches = random_batches(options.updates + 1, options.tokens, config.vocab)
+    tokens = sum(batch.tokens for batch in batches[1:])
+    times: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds):
+            (Path(folder) / str(number)).mkdir()
+            times.append((ours(config, batches, Path(folder) / str(number)), theirs(config, batches, Path(folder))))
+    rates = [tokens / statistics.median(column) for column in zip(*times, strict=True)]
+    share = operations(config, 1) * rates[0] / matmul_rate()
+    print(f"{options.preset}, {options.tokens} tokens a batch, {threads} threads, {options.rounds} rounds")
+    print(f"regard {rates[0]:,.0f} target tokens/s, Seq2SeqTrainer {rates[1]:,.0f}: {rates[0] / rates[1]:.2f} times")
+    print(f"regard's arithmetic is {share:.0%} of this machine's float32 matrix product")
+
+
+if __name__ == "__main__":
+    main()
