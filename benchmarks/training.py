@@ -1,14 +1,15 @@
 """Training speed: regard beside transformers' Seq2SeqTrainer, the same sizes, the same batches, taking turns.
 
-    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3]
+    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--alone]
 
 Both learn the same random pairs, 16 to 32 tokens a side, in the same batches. Reported: target tokens a second, their
 ratio, and the model's own arithmetic (6 operations a parameter and token that it meets) as a share of what this
-machine's float32 matrix product reaches in the same run.
+machine's float32 matrix product reaches in the same run. --alone leaves the Trainer out and adds the peak memory.
 """
 
 import argparse
 import os
+import resource
 import statistics
 import tempfile
 import time
@@ -175,6 +176,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=4096, help="of a batch, on each side")
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", action="store_true", help="regard only")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.utils.logging.set_verbosity_error()
@@ -188,11 +190,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):
             (Path(folder) / str(number)).mkdir()
-            times.append((ours(config, batches, Path(folder) / str(number)), theirs(config, batches, Path(folder))))
+            mine = ours(config, batches, Path(folder) / str(number))
+            times.append((mine, mine if options.alone else theirs(config, batches, Path(folder))))
     rates = [tokens / statistics.median(column) for column in zip(*times, strict=True)]
     share = operations(config, 1) * rates[0] / matmul_rate()
     print(f"{options.preset}, {options.tokens} tokens a batch, {threads} threads, {options.rounds} rounds")
-    print(f"regard {rates[0]:,.0f} target tokens/s, Seq2SeqTrainer {rates[1]:,.0f}: {rates[0] / rates[1]:.2f} times")
+    if options.alone:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"regard {rates[0]:,.0f} target tokens/s, {peak:.2f} GB at the most")
+    else:
+        print(
+            f"regard {rates[0]:,.0f} target tokens/s, Seq2SeqTrainer {rates[1]:,.0f}: {rates[0] / rates[1]:.2f} times"
+        )
     print(f"regard's arithmetic is {share:.0%} of this machine's float32 matrix product")
 
 
