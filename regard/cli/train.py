@@ -55,6 +55,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     recipe = reopen_run(run) if resume else load_recipe(paths[0], overrides)
     workers = Workers(recipe.train.parallel)
     chosen = hardware.device(device)
+    hardware.dtype(recipe.train.dtype, chosen)  # which complains about what this machine cannot do
     if workers.alone:
         hardware.use_threads()
     with workers.meet(chosen):

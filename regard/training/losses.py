@@ -93,6 +93,8 @@ class TranslationLoss(nn.Module):
         states_BLD = self.model.states(batch.target_BL, memory, batch.target_present_BL)
         real = batch.target_present_BL
         output = self.model.output
-        return projected_cross_entropy(
-            states_BLD[real].float(), output.weight, output.bias, batch.labels_BL[real], self.smoothing
-        )
+        # in float32 even where the blocks run in half precision: a sum over the vocabulary has no bits to spare
+        with torch.autocast(states_BLD.device.type, enabled=False):
+            return projected_cross_entropy(
+                states_BLD[real].float(), output.weight, output.bias, batch.labels_BL[real], self.smoothing
+            )

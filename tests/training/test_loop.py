@@ -11,6 +11,7 @@ import pytest
 import torch
 from training_jobs import Epoch, job, weights
 
+from regard import hardware
 from regard.errors import OutputError, TrainingError
 from regard.training import state
 from regard.training.journal import read_log
@@ -263,3 +264,14 @@ def test_the_manifest_has_every_file(tmp_path: Path) -> None:
     path = tmp_path / "run" / "state" / "00000012"
     files = {file.name for file in path.iterdir()} - {"manifest.json"}
     assert set(json.loads((path / "manifest.json").read_text())) == files
+
+
+def test_half_precision_follows_whole(tmp_path: Path) -> None:
+    if not hardware.prepare().bfloat16:
+        pytest.skip("bfloat16 gives no right results on this CPU")
+    curves = []
+    for dtype in ("float32", "bfloat16"):
+        train(job(tmp_path / dtype, dtype=dtype))
+        curves.append([record["loss"] for record in read_log(tmp_path / dtype) if record["kind"] == "train"])
+    assert curves[1] == pytest.approx(curves[0], rel=0.02)
+    assert curves[1] != curves[0]
