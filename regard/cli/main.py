@@ -3,6 +3,7 @@
 Neither `regard --help` nor a misspelt verb imports torch: the verbs are a table here and modules elsewhere.
 """
 
+import io
 import os
 import sys
 import traceback
@@ -12,7 +13,7 @@ import click
 
 from regard.cli import output
 from regard.config import did_you_mean
-from regard.errors import RegardError
+from regard.errors import OutputError, RegardError
 
 VERBS = {  # in the order of a first visit
     "translate": "Translate text.",
@@ -70,8 +71,11 @@ def regard() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a verb. Returns the exit code; the tree of them is in errors.py."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
     try:
-        code = regard.main(arguments, prog_name="regard", standalone_mode=False)
+        code = regard.main(arguments or ["--help"], prog_name="regard", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         output.error(error.format_message())
@@ -86,6 +90,9 @@ def main(arguments: list[str] | None = None) -> int:
         # whoever read our output has left (`regard … | head`); keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # a full disk, a closed door: the machine's, not ours
+        output.error(f"{error.filename or 'the output'}: {error.strerror or error}")
+        return OutputError.exit_code
     except Exception as error:
         if os.environ.get("REGARD_DEBUG"):
             traceback.print_exc()

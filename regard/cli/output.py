@@ -29,15 +29,21 @@ def lines_to(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         yield say
         return
-    draft = path.with_name(f".{path.name}.draft")
+    if path.is_dir():
+        raise OutputError(f"{path}: is a directory")
+    path = path.resolve()  # through a link, not in its place
+    # a device or a pipe is written to as it is: it must never be replaced by a file
+    draft = path if path.exists() and not path.is_file() else path.with_name(f".{path.name}.draft")
     try:
         with draft.open("w", encoding="utf-8") as file:
             yield lambda line: print(line, file=file, flush=True)
-        draft.replace(path)
+        if draft != path:
+            draft.replace(path)
     except OSError as problem:
         raise OutputError(f"{path}: cannot be written ({problem.strerror})") from None
     finally:
-        draft.unlink(missing_ok=True)
+        if draft != path:
+            draft.unlink(missing_ok=True)
 
 
 def error(text: str) -> None:

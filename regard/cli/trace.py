@@ -1,12 +1,13 @@
 """regard trace"""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from regard.cli import options, output
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.explorer.capture import BlockView, Embedded, Head, Journey, Tokens
@@ -35,19 +36,25 @@ def command(text: str, directory: Path, target: str | None, only: int | None, to
     from regard.explorer.capture import capture
 
     model = options.load(directory, "cpu")
+    if target is not None and model.family != "seq2seq":
+        raise UsageError(f"--target is for models that translate, and this is of family {model.family}")
     journey = capture(model, text, target, top=top)
+    if only is not None:
+        blocks = [block for block in journey.blocks if block.index == only - 1]
+        if not blocks:
+            raise UsageError(f"--block {only}: this model has {max(b.index for b in journey.blocks) + 1} blocks")
+        journey = replace(journey, blocks=blocks)
     if as_json:
         output.as_json(asdict(journey))
     else:
-        show(journey, only)
+        show(journey)
 
 
-def show(journey: "Journey", only: int | None = None) -> None:
+def show(journey: "Journey") -> None:
     for tokens, embedded in zip(journey.tokens, journey.embeddings, strict=True):
         show_tokens(tokens, embedded)
     for block in journey.blocks:
-        if only is None or block.index == only - 1:
-            show_block(block, journey)
+        show_block(block, journey)
     show_next(journey)
 
 

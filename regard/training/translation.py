@@ -21,7 +21,7 @@ from regard.data.cache import cached
 from regard.data.ragged import Ragged
 from regard.data.sources import Pair, valid_pairs
 from regard.data.sources import read as read_pairs
-from regard.errors import OutputError, TrainingError, UsageError
+from regard.errors import InputError, OutputError, TrainingError, UsageError
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
@@ -72,10 +72,20 @@ def generation_of(recipe: Recipe) -> Generation:
     )
 
 
+def check_files(recipe: Recipe) -> None:
+    """Every file that the recipe names must be there, before anything is made for it."""
+    folder = Path(recipe.data.dir)
+    for files in (*recipe.data.train, *recipe.data.valid):
+        for path in files.paths(folder):
+            if not path.is_file():
+                raise InputError(f"{path}: there is no such file; [data] dir says where files are")
+
+
 def open_run(run: Path, recipe: Recipe) -> None:
     """Make the run's directory; one that is there already is gone on with, or is somebody else's."""
     if run.exists():
         raise UsageError(f"{run}: is there already; go on with --resume, or choose another name")
+    check_files(recipe)
     try:
         run.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

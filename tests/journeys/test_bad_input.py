@@ -1,6 +1,7 @@
 """What people get wrong: one clear line each, the exit code from the tree, no traceback, nothing written."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -144,3 +145,32 @@ def test_convert_what_they_cannot_say(regard: Run, folders: Folders, tmp_path: P
 
 def test_bad_bytes_on_standard_input(regard: Run, folders: Folders) -> None:
     complaint(regard("embed", "-m", folders["reader"], stdin=b"caf\xe9\n", code=4))
+
+
+def test_a_device_is_written_to_and_stays_a_device(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    link, real = tmp_path / "link", tmp_path / "real"
+    real.write_text("old")
+    link.symlink_to(real)
+    regard("translate", TEXT, "-m", folders["translator"], "-o", link)
+    assert link.is_symlink()
+    assert real.read_text() != "old"
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+    regard("translate", TEXT, "-m", folders["translator"], "-o", tmp_path / "pipe")
+    assert reader.communicate(timeout=20)[0] == real.read_text()
+    assert (tmp_path / "pipe").is_fifo()
+    assert "is a directory" in complaint(regard("translate", TEXT, "-m", folders["translator"], "-o", ".", code=6))
+
+
+def test_a_block_that_is_not_there(regard: Run, folders: Folders) -> None:
+    assert "has 2 blocks" in complaint(regard("trace", TEXT, "-m", folders["writer"], "--block", "3", code=2))
+    (block,) = json.loads(regard("trace", TEXT, "-m", folders["writer"], "--block", "2", "--json").stdout)["blocks"]
+    assert block["index"] == 1
+
+
+def test_a_target_is_for_translators(regard: Run, folders: Folders) -> None:
+    assert "--target" in complaint(regard("trace", TEXT, "-m", folders["writer"], "--target", "x", code=2))
+
+
+def test_nothing_said_is_a_question_for_help(regard: Run) -> None:
+    assert "Verbs:" in regard().stdout

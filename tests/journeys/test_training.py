@@ -178,3 +178,4 @@ def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:
         assert said in done.stderr
         assert len(done.stderr.splitlines()) <= 2
     assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "y").exists(), "so that the mended command can be given again"
