@@ -1,19 +1,23 @@
-"""Training speed: regard beside transformers' Seq2SeqTrainer, the same sizes, the same batches, taking turns.
+"""Training speed: regard beside transformers' Seq2SeqTrainer and JoeyNMT, the same sizes and batches, taking turns.
 
-    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--alone]
+    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--alone | --joeynmt PYTHON]
 
-Both learn the same random pairs, 16 to 32 tokens a side, in the same batches. Reported: target tokens a second, their
+All learn the same random pairs, 16 to 32 tokens a side, in the same batches. Reported: target tokens a second, their
 ratio, and the model's own arithmetic (6 operations a parameter and token that it meets) as a share of what this
-machine's float32 matrix product reaches in the same run. --alone leaves the Trainer out and adds the peak memory.
+machine's float32 matrix product reaches in the same run. --alone leaves the others out and adds the peak memory;
+--joeynmt takes the python of an environment that has it (benchmarks/joeynmt_steps.py says how to make one).
 """
 
 import argparse
+import json
 import os
 import resource
 import statistics
+import subprocess
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -23,6 +27,7 @@ import transformers
 from torch.utils.data import Dataset
 
 from regard import hardware
+from regard.config import plain
 from regard.data.batching import Batch
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
@@ -108,7 +113,7 @@ class Clock(transformers.TrainerCallback):
         self.marks.append(time.perf_counter())
 
 
-def theirs(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
+def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
     marian = transformers.MarianConfig(
         vocab_size=config.vocab,
         d_model=config.width,
@@ -152,6 +157,17 @@ def theirs(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
     return clock.marks[-1] - clock.marks[0]
 
 
+def joeynmt(python: str, config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
+    """In its own environment: it wants other versions than we do."""
+    settings = folder / "joeynmt.json"
+    settings.write_text(json.dumps({**plain(config), "threads": torch.get_num_threads()}))
+    torch.save([(batch.source_BS, batch.labels_BL) for batch in batches], folder / "batches.pt")
+    script = Path(__file__).with_name("joeynmt_steps.py")
+    command = [python, str(script), str(settings), str(folder / "batches.pt")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(said.splitlines()[-1])
+
+
 def operations(config: Seq2SeqConfig, tokens: int) -> float:
     """Multiplications and additions of forward and backward, for as many source as target tokens."""
     block = 4 * config.width**2 + 2 * config.width * config.inner
@@ -177,6 +193,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="regard only")
+    parser.add_argument("--joeynmt", metavar="PYTHON", help="of an environment with JoeyNMT")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.utils.logging.set_verbosity_error()
@@ -186,22 +203,25 @@ def main() -> None:
     assert isinstance(config, Seq2SeqConfig), "a translation model"
     batches = random_batches(options.updates + 1, options.tokens, config.vocab)
     tokens = sum(batch.tokens for batch in batches[1:])
-    times: list[tuple[float, float]] = []
+    contenders = {"regard": ours}
+    if not options.alone:
+        contenders["Seq2SeqTrainer"] = trainer
+    if options.joeynmt:
+        contenders["JoeyNMT"] = partial(joeynmt, options.joeynmt)
+    times: dict[str, list[float]] = {name: [] for name in contenders}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):
-            (Path(folder) / str(number)).mkdir()
-            mine = ours(config, batches, Path(folder) / str(number))
-            times.append((mine, mine if options.alone else theirs(config, batches, Path(folder))))
-    rates = [tokens / statistics.median(column) for column in zip(*times, strict=True)]
-    share = operations(config, 1) * rates[0] / matmul_rate()
+            for name, run in contenders.items():
+                place = Path(folder) / f"{name}-{number}"
+                place.mkdir()
+                times[name].append(run(config, batches, place))
+    rates = {name: tokens / statistics.median(seconds) for name, seconds in times.items()}
+    share = operations(config, 1) * rates["regard"] / matmul_rate()
     print(f"{options.preset}, {options.tokens} tokens a batch, {threads} threads, {options.rounds} rounds")
+    for name, rate in rates.items():
+        print(f"{name:15} {rate:7,.0f} target tokens/s   {rates['regard'] / rate:.2f}")
     if options.alone:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"regard {rates[0]:,.0f} target tokens/s, {peak:.2f} GB at the most")
-    else:
-        print(
-            f"regard {rates[0]:,.0f} target tokens/s, Seq2SeqTrainer {rates[1]:,.0f}: {rates[0] / rates[1]:.2f} times"
-        )
+        print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB at the most")
     print(f"regard's arithmetic is {share:.0%} of this machine's float32 matrix product")
 
 

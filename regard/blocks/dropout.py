@@ -2,7 +2,7 @@
 
 torch draws a random number for every element of every call, one after the other: a quarter of a small model's
 training step. Here the keep-or-drop pattern is cut at a random place out of one long strip of it, and dropping is
-then one multiplication. The strip is drawn anew every so often (`renew`); between two draws the places differ.
+then one multiplication. The strip is drawn anew every so often (`begin`); between two draws the places differ.
 """
 
 import torch
@@ -19,23 +19,26 @@ class Strip:
     """A long random row of 0 (dropped) and 1 / (1 - p) (kept), from which masks are cut."""
 
     def __init__(self) -> None:
-        self._seed = 0
+        self._pattern = 0
         self._rows: dict[float, Tensor] = {}
+        self._places = torch.default_generator
 
-    def renew(self, seed: int) -> None:
-        """Forget the pattern; the next one is a function of this seed."""
-        self._seed = seed
-        self._rows.clear()
+    def begin(self, pattern: int, places: int) -> None:
+        """Two seeds: of the row, which is drawn anew where this one is, and of the places of the cuts."""
+        if pattern != self._pattern:
+            self._pattern = pattern
+            self._rows.clear()
+        self._places = torch.Generator().manual_seed(places)
 
     def cut(self, like: Tensor, p: float) -> Tensor:
-        """A mask of the shape of `like`, from a place that torch's own generator chooses."""
+        """A mask of the shape of `like`. Until `begin`, torch's own generator chooses its place."""
         size = like.numel()
         row = self._rows.get(p)
         if row is None or len(row) < 2 * size:
-            generator = torch.Generator().manual_seed(self._seed)
+            generator = torch.Generator().manual_seed(self._pattern)
             kept = torch.rand(max(SHORTEST, 2 * size), generator=generator) >= p
             row = self._rows[p] = kept.to(torch.float32).div_(1.0 - p)
-        place = STEP * int(torch.randint((len(row) - size) // STEP + 1, (1,)))
+        place = STEP * int(torch.randint((len(row) - size) // STEP + 1, (1,), generator=self._places))
         return row[place : place + size].view(like.shape).to(like.dtype)
 
 

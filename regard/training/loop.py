@@ -17,15 +17,15 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from regard.blocks.dropout import share_strip
 from regard.data.batching import Batch
 from regard.errors import TrainingError
 from regard.training import state
 from regard.training.distributed import Workers, whole
 from regard.training.journal import Journal, Record
 from regard.training.optim import learning_rate, make_optimizer
+from regard.training.replicas import MOST, Replicas
 from regard.training.settings import TrainSettings
 from regard.training.state import Progress
 from regard.weights.tensors import parameters
@@ -67,8 +67,7 @@ def train(job: Job, *, resume: bool = False) -> Progress:
         try:
             return run.go(asked)
         finally:
-            if run.journal is not None:
-                run.journal.close()
+            run.close()
 
 
 class _Run:
@@ -76,8 +75,6 @@ class _Run:
 
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
-        self.strip = share_strip(job.model)
-        self.strip_age = -1
         self.module = job.workers.wrap(job.loss)
         self.optimizer = make_optimizer(job.model, job.settings)
         self.average = None
@@ -85,7 +82,18 @@ class _Run:
             self.average = {name: parameter.detach().clone() for name, parameter in parameters(job.model).items()}
         self.folder = job.run / "state"
         self.progress = state.load(self.folder, job.model, self.optimizer, self.average) if resume else Progress()
+        self.replicas = Replicas(self.module, self.replica_count())
         self.journal = Journal(job.run, self.progress.update) if job.workers.first else None
+
+    def close(self) -> None:
+        self.replicas.close()
+        if self.journal is not None:
+            self.journal.close()
+
+    def replica_count(self) -> int:
+        if not self.job.workers.alone or self.job.device.type != "cpu":
+            return 1
+        return self.settings.replicas or min(torch.get_num_threads(), MOST)
 
     def go(self, asked: "_Asked") -> Progress:
         settings, progress = self.settings, self.progress
@@ -152,7 +160,7 @@ class _Run:
             self.draw()
             self.optimizer.zero_grad(set_to_none=True)
             try:
-                return self.attempt([piece for batch in chunk for piece in batch.split(pieces)], tokens)
+                return self.attempt(chunk, pieces, tokens)
             except (RuntimeError, MemoryError) as error:
                 if not _out_of_memory(error) or not self.job.workers.alone:
                     raise
@@ -161,27 +169,32 @@ class _Run:
                     raise TrainingError("out of memory with a single pair; filter longer ones") from None
                 self.say({"kind": "split", "update": self.progress.update, "pieces": pieces})
 
-    def attempt(self, batches: list[Batch], tokens: float) -> tuple[float, float]:
+    def attempt(self, chunk: list[Batch], pieces: int, tokens: float) -> tuple[float, float]:
         workers = self.job.workers
-        sums = torch.zeros(2, dtype=torch.float64, device=self.job.device)
-        self.module.train()
-        half = torch.autocast(self.job.device.type, torch.bfloat16, enabled=self.settings.dtype == "bfloat16")
-        for number, batch in enumerate(batches, 1):
-            with workers.without_sync(self.module, last=number == len(batches)), half:
-                loss, likelihood = self.module(batch)
-                # workers' gradients are averaged; the loss is a mean over the tokens of all of them
-                (loss * (workers.count / tokens)).backward()
-            sums += torch.stack((loss.detach(), likelihood))
-        loss_sum, likelihood_sum = workers.sum(sums).tolist()
+
+        def learn(module: nn.Module, batches: Sequence[Batch]) -> Tensor:
+            sums = torch.zeros(2, dtype=torch.float64, device=self.job.device)
+            half = torch.autocast(self.job.device.type, torch.bfloat16, enabled=self.settings.dtype == "bfloat16")
+            module.train()
+            for number, batch in enumerate(batches, 1):
+                with workers.without_sync(module, last=number == len(batches)), half:
+                    loss, likelihood = module(batch)
+                    # workers' gradients are averaged; the loss is a mean over the tokens of all of them
+                    (loss * (workers.count / tokens)).backward()
+                sums += torch.stack((loss.detach(), likelihood))
+            return sums
+
+        parts = [part for batch in chunk for part in batch.split(pieces * len(self.replicas.modules))]
+        loss_sum, likelihood_sum = workers.sum(self.replicas.learn(learn, parts)).tolist()
         return loss_sum / tokens, likelihood_sum / tokens
 
     def draw(self) -> None:
         """All that is random in this update, from (seed, update, worker)."""
         update, rank = self.progress.update, self.job.workers.rank
         torch.manual_seed(_number(self.job.seed, "update", update, rank))
-        if self.strip_age != update // RENEW:
-            self.strip_age = update // RENEW
-            self.strip.renew(_number(self.job.seed, "strip", self.strip_age, rank))
+        for number, strip in enumerate(self.replicas.strips):
+            pattern = _number(self.job.seed, "strip", update // RENEW, rank, number)
+            strip.begin(pattern, places=_number(self.job.seed, "places", update, rank, number))
 
     @torch.no_grad()
     def move_average(self) -> None:

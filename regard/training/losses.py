@@ -26,32 +26,38 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         ctx: Any, states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         vocab = len(weight_VD)
-        loss = states_RD.new_zeros((), dtype=torch.float64)
-        likelihood = states_RD.new_zeros((), dtype=torch.float64)
         grad_states = torch.empty_like(states_RD)
         grad_weight = torch.zeros_like(weight_VD)
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
-        # A smoothed target is (1 - s) at the label and s / V everywhere. The gradient of the logits is the
-        # probabilities less the target; its constant part s / V is a rank-one matrix, and is added at the end.
-        weight_sum_D = weight_VD.sum(0)
-        states_sum_D = torch.zeros_like(weight_sum_D)
-        for part in _slices(len(states_RD), vocab):
+        of_label_R1, normalizer_R1 = (states_RD.new_empty(len(states_RD), 1) for _ in range(2))
+        parts = _slices(len(states_RD), vocab)
+        room_RV = states_RD.new_empty(min(parts[0].stop, len(states_RD)), vocab)  # fresh memory is slow to touch
+        # The probabilities are powers / total, and the gradient of the logits is the probabilities less the target.
+        # A smoothed target is (1 - s) at the label and s / V everywhere; its constant part is a rank-one matrix, and is
+        # added at the end. Nothing divides the large matrix by its totals: the small ones around it are divided.
+        for part in parts:
             rows_RD, wanted_R1 = states_RD[part], labels_R[part, None]
-            logits_RV = rows_RD @ weight_VD.T if bias_V is None else torch.addmm(bias_V, rows_RD, weight_VD.T)
-            logs_RV = torch.log_softmax(logits_RV, dim=-1)
-            of_label_R1 = logs_RV.gather(1, wanted_R1)
-            likelihood += of_label_R1.sum()
-            loss -= (1 - smoothing) * of_label_R1.sum()
-            if smoothing:
-                loss -= smoothing / vocab * logs_RV.sum()
-            grad_RV = logs_RV.exp_()
-            grad_RV.scatter_add_(1, wanted_R1, torch.full_like(of_label_R1, smoothing - 1))
-            torch.mm(grad_RV, weight_VD, out=grad_states[part])
-            grad_weight.addmm_(grad_RV.T, rows_RD)
-            states_sum_D += rows_RD.sum(0)
+            logits_RV = torch.mm(rows_RD, weight_VD.T, out=room_RV[: len(rows_RD)])
+            if bias_V is not None:
+                logits_RV += bias_V
+            of_label_R1[part] = logits_RV.gather(1, wanted_R1)
+            highest_R1 = logits_RV.amax(1, keepdim=True)
+            powers_RV = logits_RV.sub_(highest_R1).exp_()
+            total_R1 = powers_RV.sum(1, keepdim=True)
+            normalizer_R1[part] = highest_R1 + total_R1.log()
+            powers_RV.scatter_add_(1, wanted_R1, (smoothing - 1) * total_R1)
+            torch.mm(powers_RV, weight_VD, out=grad_states[part]).div_(total_R1)
+            grad_weight.addmm_(powers_RV.T, rows_RD / total_R1)
             if grad_bias is not None:
-                grad_bias += grad_RV.sum(0)
+                grad_bias.addmv_(powers_RV.T, (1 / total_R1).flatten())
+        likelihood = (of_label_R1 - normalizer_R1).sum(dtype=torch.float64)
+        loss = (smoothing - 1) * likelihood
         if smoothing:
+            weight_sum_D, states_sum_D = weight_VD.sum(0), states_RD.sum(0)
+            logits_mean = (states_RD @ weight_sum_D).sum(dtype=torch.float64) / vocab
+            if bias_V is not None:
+                logits_mean += len(states_RD) * bias_V.mean(dtype=torch.float64)
+            loss += smoothing * (normalizer_R1.sum(dtype=torch.float64) - logits_mean)
             grad_states -= smoothing / vocab * weight_sum_D
             grad_weight -= smoothing / vocab * states_sum_D
             if grad_bias is not None:
@@ -69,7 +75,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 def _slices(rows: int, vocab: int) -> list[slice]:
     size = max(1, SLICE // (4 * vocab))
-    return [slice(start, start + size) for start in range(0, rows, size)]
+    return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
 
 
 def projected_cross_entropy(

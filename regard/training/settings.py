@@ -14,6 +14,8 @@ class TrainSettings:
     """Tokens of a batch, padding included: the larger of its source and its target side."""
     accumulate: int = 1
     """Batches that are added up to one update."""
+    replicas: int = 0
+    """On a CPU: threads that each learn from a part of every batch; 0 for as many as there are cores, 8 at most."""
     lr: float = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
     schedule: Literal["inverse_sqrt", "cosine", "wsd", "constant"] = "inverse_sqrt"
@@ -57,7 +59,7 @@ class TrainSettings:
         for name in ("updates", "batch_tokens", "accumulate", "average", "validate_every", "log_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("warmup", "decay", "save_every", "patience", "clip", "weight_decay"):
+        for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
         for name in ("label_smoothing", "moving_average"):

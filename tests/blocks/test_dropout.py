@@ -33,15 +33,17 @@ def test_the_same_seed_gives_the_same_masks_and_another_gives_others() -> None:
     assert not torch.equal(draw(1)[0], draw(1)[1])
 
 
-def test_a_renewed_strip_is_a_function_of_its_seed() -> None:
-    def cut(seed: int) -> torch.Tensor:
+def test_a_strip_is_a_function_of_its_two_seeds() -> None:
+    def cut(pattern: int, places: int) -> torch.Tensor:
         strip = Strip()
-        strip.renew(seed)
+        strip.begin(pattern, places)
         torch.manual_seed(0)
-        return strip.cut(torch.empty(1000), 0.5)
+        return torch.stack([strip.cut(torch.empty(1000), 0.5) for _ in range(2)])
 
-    assert torch.equal(cut(3), cut(3))
-    assert not torch.equal(cut(3), cut(4))
+    assert torch.equal(cut(3, 1), cut(3, 1))
+    assert not torch.equal(cut(3, 1), cut(4, 1))
+    assert not torch.equal(cut(3, 1), cut(3, 2))
+    assert not torch.equal(*cut(3, 1))
 
 
 def test_adding_is_dropping_and_adding() -> None:
