@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from regard.errors import UsageError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     import torch
@@ -249,7 +250,9 @@ def device(name: str = "auto") -> torch.device:
     if name == "mps" and not mps:
         raise UsageError("device 'mps' is not available: it needs a Mac with Apple silicon; use auto or cpu")
     if name.startswith("cuda") and int(match[1] or 0) >= gpus:
-        raise UsageError(f"device {name!r} is not available: torch sees {gpus} CUDA devices; use auto or cpu")
+        raise UsageError(
+            f"device {name!r} is not available: torch sees {counted(gpus, 'CUDA device')}; use auto or cpu"
+        )
     return torch.device(name)
 
 

@@ -9,7 +9,7 @@ B batch  Q queries  S keys  D width  H heads  K head width
 from torch import Tensor, nn
 
 from regard.blocks.attend import attend
-from regard.blocks.cache import KeyValues
+from regard.blocks.cache import Remembered
 from regard.blocks.positions import Rotation, rotate
 from regard.blocks.trace import Trace, note
 
@@ -43,7 +43,7 @@ class Attention(nn.Module):
         memory_BSD: Tensor | None = None,
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
-        cache: KeyValues | None = None,
+        cache: Remembered | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """What each token gathers: from its own sequence, or from `memory` where it is given.
@@ -52,25 +52,27 @@ class Attention(nn.Module):
         and values between calls: self-attention appends to it, cross-attention fills it once.
         """
         q_BHQK = self._heads_apart(self.query(x_BQD), self.heads)
+        new: tuple[Tensor, Tensor] | None = None
         if memory_BSD is None:
-            k_BHSK, v_BHSK = self._keys_values(x_BQD)
+            k_BHSK, v_BHSK = self.keys_values(x_BQD)
             if rotation is not None:
                 q_BHQK, k_BHSK = rotate(q_BHQK, rotation), rotate(k_BHSK, rotation)
-            if cache is not None:
-                k_BHSK, v_BHSK = cache.append(k_BHSK, v_BHSK)
-        elif cache is None:
-            k_BHSK, v_BHSK = self._keys_values(memory_BSD)
-        elif cache.length:
-            k_BHSK, v_BHSK = cache.keys_BHSK, cache.values_BHSK
+            new = k_BHSK, v_BHSK
+        elif cache is None or not cache.length:
+            new = self.keys_values(memory_BSD)
+        note(trace, "queries", q_BHQK)
+        if cache is not None:
+            gathered_BHQK = cache.attend(q_BHQK, new, may_attend, bias=bias, trace=trace)
         else:
-            k_BHSK, v_BHSK = cache.append(*self._keys_values(memory_BSD))
-        for name, tensor in (("queries", q_BHQK), ("keys", k_BHSK), ("values", v_BHSK)):
-            note(trace, name, tensor)
-        gathered_BHQK = attend(q_BHQK, k_BHSK, v_BHSK, may_attend, bias=bias, trace=trace)
+            assert new is not None
+            note(trace, "keys", new[0])
+            note(trace, "values", new[1])
+            gathered_BHQK = attend(q_BHQK, *new, may_attend, bias=bias, trace=trace)
         out_BQD: Tensor = self.output(gathered_BHQK.transpose(1, 2).flatten(2))
         return out_BQD
 
-    def _keys_values(self, source_BSD: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_values(self, source_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """Of what is looked at, the heads apart. -> 2 x (B, H, S, K)"""
         return (
             self._heads_apart(self.key(source_BSD), self.kv_heads),
             self._heads_apart(self.value(source_BSD), self.kv_heads),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from regard.blocks.cache import BlockCache
+from regard.blocks.cache import RememberedBlock
 from regard.blocks.dropout import Dropout
 from regard.blocks.positions import Rotation
 from regard.blocks.trace import Trace, inside, note
@@ -63,7 +63,7 @@ class Block(nn.Module):
         bias: Tensor | None = None,
         memory_BSD: Tensor | None = None,
         may_attend_memory: Tensor | None = None,
-        cache: BlockCache | None = None,
+        cache: RememberedBlock | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         def look_around(x: Tensor) -> Tensor:

@@ -1,14 +1,49 @@
 """Keys and values that were computed before: with them, one more token costs one more token.
 
-    KeyValues   one attention's keys and values: append, reorder, trim
+    KeyValues   one attention's keys and values: append, reorder, trim, and look at them
     BlockCache  one block's: its own, and those of the memory that it looks at
     Cache       all blocks' of a decoder, and which of the cached tokens are real
 
 B batch  H key/value heads  S keys so far  K head width
 """
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import torch
 from torch import Tensor
+
+from regard.blocks.attend import attend
+from regard.blocks.trace import Trace, note
+
+
+class Remembered(Protocol):
+    """What an attention asks of whatever keeps its keys and values."""
+
+    length: int
+
+    def attend(
+        self,
+        q_BHQK: Tensor,
+        new: tuple[Tensor, Tensor] | None,
+        may_attend: Tensor | None = None,
+        *,
+        bias: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Keep new keys and values, if there are any, and look at all. -> (B, H, Q, K)"""
+
+
+class RememberedBlock(Protocol):
+    @property
+    def own(self) -> Remembered: ...
+    @property
+    def memory(self) -> Remembered: ...
+
+
+class RememberedStack(Protocol):
+    @property
+    def blocks(self) -> Sequence[RememberedBlock]: ...
 
 
 class KeyValues:
@@ -37,6 +72,21 @@ class KeyValues:
         self._keys[:, :, start : self.length] = keys_BHSK
         self._values[:, :, start : self.length] = values_BHSK
         return self.keys_BHSK, self.values_BHSK
+
+    def attend(
+        self,
+        q_BHQK: Tensor,
+        new: tuple[Tensor, Tensor] | None,
+        may_attend: Tensor | None = None,
+        *,
+        bias: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        if new is not None:
+            self.append(*new)
+        note(trace, "keys", self.keys_BHSK)
+        note(trace, "values", self.values_BHSK)
+        return attend(q_BHQK, self.keys_BHSK, self.values_BHSK, may_attend, bias=bias, trace=trace)
 
     def reorder(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row `rows[i]` was: beams that live on, sentences that leave."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from regard.cli import output
+from regard.cli import options, output
+from regard.wording import counted
 
 
 @click.command(
@@ -15,8 +16,8 @@ Examples:
   regard average runs/en-de mean --best 5
 """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("destination", type=click.Path(path_type=Path))
+@click.argument("run", type=options.PATH)
+@click.argument("destination", type=options.PATH)
 @click.option("--last", type=click.IntRange(1), help="The mean of the last so many validated checkpoints.")
 @click.option("--best", type=click.IntRange(1), help="Of the best so many.")
 def command(run: Path, destination: Path, last: int | None, best: int | None) -> None:
@@ -28,9 +29,13 @@ def command(run: Path, destination: Path, last: int | None, best: int | None) ->
     if (last is None) == (best is None):
         raise UsageError("give either --last or --best, with a number")
     recipe = reopen_run(run)
-    paths = state.chosen(run / "state", last or best or 1, best=best is not None)
+    asked = last or best or 1
+    paths = state.chosen(run / "state", asked, best=best is not None)
     if not paths:
         raise TrainingError(f"{run}: there is no validated checkpoint")
+    if len(paths) < asked:
+        option, there = "--best" if last is None else "--last", counted(len(paths), "validated checkpoint")
+        raise UsageError(f"{option} {asked}: {run} has {there}")
     write_mean(destination, recipe, run, paths)
     for path in paths:
         output.say(str(path))

@@ -17,8 +17,8 @@ Examples:
 A llama2.c tokenizer must lie beside its checkpoint as tokenizer.bin.
 """,
 )
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("destination", type=click.Path(path_type=Path))
+@click.argument("source", type=options.PATH)
+@click.argument("destination", type=options.PATH)
 @click.option(
     "--to",
     "style",

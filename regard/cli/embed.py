@@ -22,5 +22,7 @@ def command(texts: tuple[str, ...], directory: Path, device: str) -> None:
     """Turn TEXTS, or the lines of standard input, into vectors: one JSON list a line."""
     model = options.load(directory, device)
     for batch in options.texts_or_lines(texts):
-        for vector in model.embed(batch).tolist():
+        with options.named(batch):
+            vectors = model.embed([line.text for line in batch]).tolist()
+        for vector in vectors:
             output.say(output.json_line(vector))

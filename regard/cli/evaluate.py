@@ -11,6 +11,7 @@ import click
 
 from regard.cli import options, output, score
 from regard.errors import OutputError, UsageError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decoding.settings import Search
@@ -26,7 +27,6 @@ QUIET_SECONDS = 10.0
 """Between two lines about progress, where there is no terminal to draw a bar on."""
 
 Watch = Callable[[str, int, int], None]
-file_type = click.Path(path_type=Path)
 
 
 def search_options(command: options.Command) -> options.Command:
@@ -66,12 +66,9 @@ class Asked:
                 raise UsageError(f"{named[0]} is for translating, but the translations are given (--hypotheses)")
             if self.written is not None:
                 raise UsageError("-o writes what was translated, but the translations are given (--hypotheses)")
-        if self.written is not None and self.written.exists():
-            if not self.written.is_file():
-                raise OutputError(f"{self.written}: is there already, and is no file")
-            inputs = [path for path in (self.source, self.target, self.other_file) if path and path.exists()]
-            if any(path.samefile(self.written) for path in inputs):
-                raise UsageError(f"{self.written}: is read here, so the translations cannot be written to it")
+        if self.written is not None and self.written.exists() and not self.written.is_file():
+            raise OutputError(f"{self.written}: is there already, and is no file")
+        options.check_output(self.written, self.source, self.target, self.other_file)
 
     @property
     def casing(self) -> "Casing":
@@ -102,19 +99,19 @@ Examples:
   regard evaluate test.en test.de --hypotheses ours.de --compare theirs.de
 """,
 )
-@click.argument("source", type=file_type)
-@click.argument("target", type=file_type)
-@click.option("-m", "--model", "directory", type=file_type, help="The model's directory.")
+@click.argument("source", type=options.PATH)
+@click.argument("target", type=options.PATH)
+@click.option("-m", "--model", "directory", type=options.PATH, help="The model's directory.")
 @options.device_option
 @click.option("--to", metavar="LANGUAGE", help="The language to translate into, for a model that has several.")
-@click.option("--hypotheses", type=file_type, help="Translations to score, instead of the model's.")
+@click.option("--hypotheses", type=options.PATH, help="Translations to score, instead of the model's.")
 @click.option(
-    "-o", "--output", "written", type=file_type, help="Write the translations to this file, when all is done."
+    "-o", "--output", "written", type=options.PATH, help="Write the translations to this file, when all is done."
 )
 @click.option("--lower", is_flag=True, help="Do not tell upper from lower case.")
 @click.option("--moses", default="", metavar="LANG", help="Add BLEU on what the Moses tokenizer makes, cased and not.")
-@click.option("--compare", "other_file", type=file_type, help="Another system's translations: who is better?")
-@click.option("--compare-model", "other_model", type=file_type, help="Another model's directory: which is better?")
+@click.option("--compare", "other_file", type=options.PATH, help="Another system's translations: who is better?")
+@click.option("--compare-model", "other_model", type=options.PATH, help="Another model's directory: which is better?")
 @click.option("--doctor", is_flag=True, help="Show what averaging, beam, length penalty, casing and tokens change.")
 @options.json_option
 @search_options
@@ -189,9 +186,7 @@ def load(directory: Path, device: str) -> "Translator":
 
 
 def settings_of(model: "Translator", asked: Asked) -> "Search":
-    from regard.pipeline.searching import search_settings
-
-    return search_settings(model.generation, asked.search)
+    return options.search_settings(model, asked.search)
 
 
 def translations(model: "Translator", sources: list[str], asked: Asked) -> "Outputs":
@@ -232,7 +227,7 @@ def show(report: Report) -> None:
     from regard.evaluation.doctor import in_words
 
     how = f", {in_words(report.settings)}" if report.settings else ""
-    output.say(f"{report.sentences:,} sentences{how}")
+    output.say(f"{counted(report.sentences, 'sentence')}{how}")
     rows = []
     for figure in report.figures:
         rows.append((figure.name, f"{figure.value:.2f}", figure.signature))
@@ -244,7 +239,7 @@ def show(report: Report) -> None:
     if (made := report.outputs) is not None:
         output.say(f"{made.sentences_per_second:.1f} sentences/s, {made.tokens_per_second:,.0f} tokens/s")
         if made.cut:
-            output.say(f"{made.cut:,} translations were cut off by the length limit")
+            output.say(f"cut off by the length limit: {counted(made.cut, 'translation')}")
     if report.comparison is not None:
         show_comparison(report.comparison, report.other)
     if report.doctor is not None:

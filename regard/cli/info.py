@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.pipeline.loaded import Model
@@ -19,7 +20,7 @@ Example:
   regard info opus-mt-en-de
 """,
 )
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=options.PATH)
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
     """Show a model's family, sizes, parameters part by part, memory and tokenizer."""
@@ -33,7 +34,7 @@ def command(directory: Path, as_json: bool) -> None:
             ("family", str(about["family"])),
             ("tasks", ", ".join(model.tasks) or "logits"),
             ("memory", f"{about['bytes'] / 2**20:,.1f} MB"),
-            ("tokenizer", "none" if about["tokenizer"] is None else f"{about['tokenizer']['pieces']:,} pieces"),
+            ("tokenizer", counted(about["tokenizer"]["pieces"], "piece") if about["tokenizer"] else "none"),
         ],
         title=str(directory),
     )

@@ -7,7 +7,10 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -40,6 +43,16 @@ Every verb explains itself: regard VERB --help
 """
 
 
+@contextmanager
+def closed_pipe() -> Iterator[None]:
+    """Whoever read our output has left (`regard … | head`): the end, as if by SIGPIPE. click would make it a 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keep Python from complaining at exit
+        raise click.exceptions.Exit(141) from None
+
+
 class Verbs(click.Group):
     """Verbs that are imported when they are run, and listed without being imported."""
 
@@ -51,6 +64,14 @@ class Verbs(click.Group):
             raise click.UsageError(f"no such verb: {cmd_name}{did_you_mean(cmd_name, VERBS)}", ctx)
         command: click.Command = import_module(f"regard.cli.{cmd_name}").command
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with closed_pipe():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with closed_pipe():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -86,10 +107,6 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         output.error("stopped")
         return 130
-    except BrokenPipeError:
-        # whoever read our output has left (`regard … | head`); keep Python from complaining at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except OSError as error:  # a full disk, a closed door: the machine's, not ours
         output.error(f"{error.filename or 'the output'}: {error.strerror or error}")
         return OutputError.exit_code

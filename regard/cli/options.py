@@ -1,17 +1,21 @@
 """Options that several verbs share, and the one way in which they load a model and read lines."""
 
+import os
 import queue
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from regard.errors import InputError, UsageError
+from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
+    from regard.decoding.settings import Search
     from regard.pipeline.loaded import Model
 
 Command = Callable[..., Any]
@@ -20,10 +24,20 @@ AT_ONCE = 256
 """Lines that are worked on together at most: memory stays flat, however long the file."""
 
 
+class NamedPath(click.Path):
+    """A path that names something: an empty one, often of a variable that is not set, would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = NamedPath(path_type=Path)
+
+
 def model_option(command: Command) -> Command:
-    return click.option(
-        "-m", "--model", "directory", required=True, type=click.Path(path_type=Path), help="The model's directory."
-    )(command)
+    return click.option("-m", "--model", "directory", required=True, type=PATH, help="The model's directory.")(command)
 
 
 def device_option(command: Command) -> Command:
@@ -62,24 +76,67 @@ def search_options(command: Command) -> Command:
     return command
 
 
-def texts_or_lines(texts: tuple[str, ...], source: Path | None = None) -> Iterator[list[str]]:
+def search_settings(model: "Model", given: dict[str, Any]) -> "Search":
+    """How to search. A complaint speaks of the options as they were typed: --max-new, not max_new."""
+    from regard.pipeline.searching import search_settings as settings_of
+
+    try:
+        return settings_of(model.generation, given)
+    except (ConfigError, UsageError) as error:
+        message = str(error).removeprefix("search: ")
+        for name in (name for name, value in given.items() if value is not None):
+            typed = f"--{name.replace('_', '-')}"
+            message = re.sub(rf"\b{name}(?= must | is | -?\d)", typed, message)  # and not in "widen the beam"
+        raise type(error)(message) from None
+
+
+def check_output(written: Path | None, *inputs: Path | None) -> None:
+    """What is read must not be overwritten, whatever name it is given."""
+    if written is None or not os.path.isfile(written):  # a terminal may well be both
+        return
+    for path in inputs:
+        with suppress(OSError):  # one that is not there is complained of when it is read
+            if path is not None and path.samefile(written):
+                raise UsageError(f"{written}: is read here, so nothing can be written to it")
+
+
+class Line(NamedTuple):
+    """A text to work on, and what a complaint about it calls it."""
+
+    text: str
+    name: str
+
+
+@contextmanager
+def named(lines: Sequence[Line]) -> Iterator[None]:
+    """A complaint about one of these texts says where it stands."""
+    try:
+        yield
+    except InputError as error:
+        name = "" if error.place is None else lines[error.place].name
+        if not name:
+            raise
+        raise type(error)(f"{name}: {error}") from None
+
+
+def texts_or_lines(texts: tuple[str, ...], source: Path | None = None) -> Iterator[list[Line]]:
     """The texts of the command line, or the lines of a file or of standard input: as many as are there by now."""
     if texts and source is not None:
         raise UsageError("give texts or a file, not both")
     if texts:
-        yield list(texts)
+        yield [Line(text, f"text {number}" if len(texts) > 1 else "") for number, text in enumerate(texts, 1)]
         return
     if source is None:
-        yield from lines_as_they_come(sys.stdin.buffer, "standard input")
+        yield from lines_as_they_come(sys.stdin.buffer, lambda number: f"line {number} of standard input")
         return
     try:
         with source.open("rb") as file:
-            yield from lines_as_they_come(file, str(source))
+            yield from lines_as_they_come(file, lambda number: f"{source}:{number}")
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror})") from None
 
 
-def lines_as_they_come(file: IO[bytes], name: str) -> Iterator[list[str]]:
+def lines_as_they_come(file: IO[bytes], name: Callable[[int], str]) -> Iterator[list[Line]]:
     """Whole lines, in lists: one by one while someone types, many at once from a file."""
     waiting: queue.Queue[bytes | None] = queue.Queue(AT_ONCE)
 
@@ -95,16 +152,16 @@ def lines_as_they_come(file: IO[bytes], name: str) -> Iterator[list[str]]:
         while batch[-1] is not None and len(batch) < AT_ONCE and not waiting.empty():
             batch.append(waiting.get())
         done = batch[-1] is None
-        texts: list[str] = []
+        lines: list[Line] = []
         for line in batch:
             if line is not None:
                 number += 1
                 try:
-                    texts.append(line.decode("utf-8").rstrip("\r\n"))
+                    lines.append(Line(line.decode("utf-8").rstrip("\r\n"), name(number)))
                 except UnicodeDecodeError as error:
-                    raise InputError(f"{name}:{number}: is not UTF-8 (byte {error.start + 1} of the line)") from None
-        if texts:
-            yield texts
+                    raise InputError(f"{name(number)}: is not UTF-8 (byte {error.start + 1} of the line)") from None
+        if lines:
+            yield lines
 
 
 def load(directory: Path, device: str = "auto") -> "Model":

@@ -71,16 +71,15 @@ def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[st
     for row in listed:
         grid.add_row(*(Text(cell) for cell in row))  # Text: brackets in pieces are no markup
     console = Console(width=width(), highlight=False)
-    if title:
-        console.print(Text(title, style="bold"))
-    console.print(grid)
-
-
-def heading(text: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    Console(highlight=False).print(Text(text, style="bold"))
+    with console.capture() as captured:
+        if title:
+            console.print(Text(title, style="bold"))
+        for parts in console.render_lines(grid, pad=False):
+            line = Text.assemble(*((part.text, part.style or "") for part in parts))
+            line.rstrip()
+            console.print(line, soft_wrap=True)
+    # not by rich itself, which ends the program with a 1 when nobody reads any more
+    print(captured.get(), end="", flush=True)
 
 
 def note(text: str) -> None:

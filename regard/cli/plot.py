@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from regard.cli import output
+from regard.cli import options, output
 from regard.errors import OutputError, UsageError
 
 
@@ -16,10 +16,8 @@ Examples:
   regard plot runs/en-de runs/en-de-deep -o both.svg
 """,
 )
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", "picture", type=click.Path(path_type=Path), help="PNG or SVG; RUN/curves.png unless given."
-)
+@click.argument("runs", nargs=-1, required=True, type=options.PATH)
+@click.option("-o", "--output", "picture", type=options.PATH, help="PNG or SVG; RUN/curves.png unless given.")
 def command(runs: tuple[Path, ...], picture: Path | None) -> None:
     """Draw the curves of one run or several: loss, learning rate, and what validation measured."""
     from regard.training.journal import read_log
@@ -47,6 +45,8 @@ def command(runs: tuple[Path, ...], picture: Path | None) -> None:
     axes.flat[0].legend()
     try:
         figure.savefig(picture, dpi=120)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise OutputError(f"{picture}: cannot be written ({error.strerror})") from None
+    except ValueError as error:  # a format that there is not
         raise OutputError(f"{picture}: cannot be written ({error})") from None
     output.say(str(picture))

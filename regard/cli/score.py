@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.evaluation.likelihood import Likelihood, Perplexity
@@ -21,8 +22,8 @@ Examples:
   regard score test.en test.de -m en-de --tokens --json | jq .log_probability
 """,
 )
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("source", type=options.PATH)
+@click.argument("target", type=options.PATH)
 @options.model_option
 @options.device_option
 @click.option("--to", metavar="LANGUAGE", help="The language that TARGET is in, for a model that has several.")
@@ -79,7 +80,7 @@ def in_words(total: "Perplexity") -> str:
     left_out = f", {total.left_out:,} left out" if total.left_out else ""
     return (
         f"perplexity {short(total.per_token)} per token, {short(total.per_word)} per word "
-        f"({total.pairs:,} pairs{left_out}, {total.tokens:,} tokens, {total.words:,} words)"
+        f"({counted(total.pairs, 'pair')}{left_out}, {counted(total.tokens, 'token')}, {counted(total.words, 'word')})"
     )
 
 

@@ -8,6 +8,7 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.explorer.capture import BlockView, Embedded, Head, Journey, Tokens
@@ -27,22 +28,26 @@ Examples:
 )
 @click.argument("text")
 @options.model_option
+@options.device_option
 @click.option("--target", help="A translation to follow; the model's own unless given.")
 @click.option("--block", "only", type=click.IntRange(1), help="Show this block only.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="How many next tokens.")
 @options.json_option
-def command(text: str, directory: Path, target: str | None, only: int | None, top: int, as_json: bool) -> None:
+def command(
+    text: str, directory: Path, device: str, target: str | None, only: int | None, top: int, as_json: bool
+) -> None:
     """Show the path of TEXT through a model: tokens, embeddings, what each head looks at, the likeliest next tokens."""
     from regard.explorer.capture import capture
 
-    model = options.load(directory, "cpu")
+    model = options.load(directory, device)
     if target is not None and model.family != "seq2seq":
         raise UsageError(f"--target is for models that translate, and this is of family {model.family}")
     journey = capture(model, text, target, top=top)
     if only is not None:
         blocks = [block for block in journey.blocks if block.index == only - 1]
         if not blocks:
-            raise UsageError(f"--block {only}: this model has {max(b.index for b in journey.blocks) + 1} blocks")
+            there = max(block.index for block in journey.blocks) + 1
+            raise UsageError(f"--block {only}: this model has {counted(there, 'block')}")
         journey = replace(journey, blocks=blocks)
     if as_json:
         output.as_json(asdict(journey))

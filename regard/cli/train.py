@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli import output
+from regard.cli import options, output
 from regard.errors import UsageError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +35,7 @@ Examples:
   torchrun --standalone --nproc_per_node 2 -m regard train recipes/sample.toml runs/two
 """,
 )
-@click.argument("paths", nargs=-1, metavar="[RECIPE] RUN", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[RECIPE] RUN", type=options.PATH)
 @click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="A setting of the recipe, changed.")
 @click.option("--resume", is_flag=True, help="Go on with the run from its last whole checkpoint.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
@@ -74,7 +75,8 @@ def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", res
     say: Callable[[str], None] = output.note if workers.first else lambda line: None
     prepared = prepare(recipe, run, workers, say, device)
     count = sum(parameter.numel() for parameter in prepared.model.parameters())
-    say(f"{count / 1e6:.1f} M parameters, {len(prepared.epochs(0))} batches an epoch, {recipe.train.updates:,} updates")
+    batches, updates = counted(len(prepared.epochs(0)), "batch", "batches"), counted(recipe.train.updates, "update")
+    say(f"{count / 1e6:.1f} M parameters, {batches} an epoch, {updates}")
     with output.progress(recipe.train.updates) as bar:
         progress = train(
             Job(
@@ -98,7 +100,8 @@ def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", res
         say(f"stopped by {name} after update {progress.update:,}; go on with: regard train --resume {run}")
     else:
         used = finish(prepared)
-        say(f"{run / 'model'}: the mean of {len(used)} checkpoints ({used[0].name} … {used[-1].name})")
+        names = used[0].name if len(used) == 1 else f"{used[0].name} … {used[-1].name}"
+        say(f"{run / 'model'}: the mean of {counted(len(used), 'checkpoint')} ({names})")
     return progress
 
 

@@ -26,8 +26,8 @@ Examples:
 @click.argument("texts", nargs=-1)
 @options.model_option
 @options.device_option
-@click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="Read lines from this file.")
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Write to this file, when all is done.")
+@click.option("-i", "--input", "source", type=options.PATH, help="Read lines from this file.")
+@click.option("-o", "--output", "target", type=options.PATH, help="Write to this file, when all is done.")
 @options.json_option
 @click.option("--to", metavar="LANGUAGE", help="The language to translate into, for a model that has several.")
 @click.option("--align", is_flag=True, help="Add which source word each target word comes from, as Moses' 0-0 1-2.")
@@ -48,9 +48,11 @@ def command(
     One line in is one line out, in order; an empty line stays empty. Lines come out as soon as they are done. With
     --n-best, a line is: number of the source line ||| translation ||| score.
     """
+    options.check_output(target, source)
     model = options.load(directory, device)
     if not hasattr(model, "translations"):
         model.translate("")  # which says what this model can do instead
+    options.search_settings(model, search)
     with output.lines_to(target) as say:
         lines = options.texts_or_lines(texts, source)
         for line in translate(model, lines, as_json, align, {"to": to, **search}):  # type: ignore[arg-type]
@@ -58,13 +60,14 @@ def command(
 
 
 def translate(
-    model: "Translator", texts: Iterable[list[str]], as_json: bool, align: bool, search: dict[str, Any]
+    model: "Translator", batches: Iterable[list[options.Line]], as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
     number = 0
-    for batch in texts:
-        full = [text for text in batch if text.strip()]
-        found = iter(model.translations(full, align=align, **search))
-        for text in batch:
+    for batch in batches:
+        full = [line for line in batch if line.text.strip()]
+        with options.named(full):
+            found = iter(model.translations([line.text for line in full], align=align, **search))
+        for text, _ in batch:
             yield from shown(number, text, next(found) if text.strip() else [], as_json, align, search)
             number += 1
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from regard.wording import counted
+
 
 @dataclass
 class Account:
@@ -21,7 +23,7 @@ class Account:
 
     def lines(self) -> list[str]:
         """To be shown."""
-        head = f"{self.read:,} pairs read, {self.kept:,} kept"
+        head = f"{counted(self.read, 'pair')} read, {self.kept:,} kept"
         if self.dropped:
             head += f", {sum(self.dropped.values()):,} dropped:"
         width = max((len(f"{count:,}") for count in self.dropped.values()), default=0)

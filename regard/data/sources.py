@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 
 from regard.data.account import Account
 from regard.errors import ConfigError, InputError
+from regard.wording import counted
 
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
@@ -173,7 +174,7 @@ def aligned_lines(source: Path, target: Path, longest: int) -> Iterator[Found]:
             yield f"{source}:{counts[0]}", (cast(str, left), cast(str, right))
     if counts[0] != counts[1]:  # no line can be trusted then, so this is never skipped
         raise InputError(
-            f"{source}: has {counts[0]:,} lines, but {target} has {counts[1]:,}: "
+            f"{source}: has {counted(counts[0], 'line')}, but {target} has {counts[1]:,}: "
             f"line {min(counts) + 1:,} has no partner, and the two must be translations line by line"
         )
 
@@ -181,7 +182,10 @@ def aligned_lines(source: Path, target: Path, longest: int) -> Iterator[Found]:
 def _columns(line: str, columns: Sequence[int]) -> Sequence[str] | Bad:
     found = line.split("\t")
     if len(found) < max(columns):
-        return Bad("missing column", f"has {len(found)} columns between tabs, but column {max(columns)} is asked for")
+        return Bad(
+            "missing column",
+            f"has {counted(len(found), 'column')} between tabs, but column {max(columns)} is asked for",
+        )
     return [found[column - 1] for column in columns]
 
 

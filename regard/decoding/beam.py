@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import Hypothesis, Opening, Step
-from regard.decoding.rules import Rule, rules_for, weigh
+from regard.decoding.candidates import Weighed, best
+from regard.decoding.interface import Ask, Asking, Hypothesis, Opening, Step, answered
+from regard.decoding.rules import Rule, rules_for
 from regard.decoding.settings import Search
 
 
@@ -83,23 +84,23 @@ def beam(
     step: Step, opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
     """Each sentence's `n_best` hypotheses, best first; fewer where there are no more. Rules may only lower."""
+    return answered(beam_asking(opening, settings, rules=rules), step)
+
+
+def beam_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None) -> Asking:
     rules = rules_for(settings, opening) if rules is None else rules
     device, read, end = opening.first_BL.device, opening.read, opening.end
     ends = torch.tensor(end, dtype=torch.long, device=device)
     sentences = [Sentence(settings, limit) for limit in opening.limits(settings)]
-    going, said, new_RL = sentences, 0, opening.first_BL
+    going, said, ask = sentences, 0, Ask(opening.first_BL)
     nothing = torch.zeros(len(sentences), 0, device=device)
     rows = Rows(opening.seen_BL, opening.forced_BP, nothing.sum(1), nothing)
     while any(said < sentence.limit for sentence in going):
-        own_RV, ruled_RV = weigh(step(new_RL), rows.seen_RL, rules, rows.forced_at(said))
+        weighed = Weighed((yield ask), rows.seen_RL, rules, rows.forced_at(said))
         said += 1
-        vocab, width = own_RV.shape[1], len(own_RV) // len(going)
-        totals_SN = (rows.sums_R[:, None] + ruled_RV).view(len(going), -1)
         # each row has len(end) ends, so among so many there are `beam` that go on
-        sums_SC, places_SC = best(totals_SN, settings.beam * (1 + len(end)))
-        rows_SC = places_SC // vocab + torch.arange(len(going), device=device)[:, None] * width
-        tokens_SC = places_SC % vocab
-        own_SC = own_RV[rows_SC, tokens_SC]
+        sums_SC, rows_SC, tokens_SC = continuations(weighed, rows.sums_R, len(going), settings.beam * (1 + len(end)))
+        own_SC = weighed.own(rows_SC, tokens_SC)
         ended_SC = torch.isin(tokens_SC, ends)
 
         # 1. what is finished
@@ -111,7 +112,8 @@ def beam(
             going[s].keep(Hypothesis.of([*said_before, int(token)], [*own_before, own], total, settings, end))
         for s in (sums_SC[:, 0] == -torch.inf).nonzero()[:, 0].tolist():
             if not going[s].kept:  # nothing may be said: its best row, as far as that came
-                going[s].keep(Hypothesis.of(*rows.text(s * width, read), rows.sums_R[s * width].item(), settings, end))
+                row = s * (weighed.rows // len(going))
+                going[s].keep(Hypothesis.of(*rows.text(row, read), rows.sums_R[row].item(), settings, end))
 
         # 2. what goes on
         order_SK = ended_SC.byte().sort(dim=1, stable=True).indices[:, : settings.beam]
@@ -119,22 +121,17 @@ def beam(
         stay = [s for s, most in enumerate(sums_SK[:, 0].tolist()) if not going[s].is_done(said, most)]
         going = [going[s] for s in stay]
         rows_R, tokens_R, own_R = (x.gather(1, order_SK)[stay].flatten() for x in (rows_SC, tokens_SC, own_SC))
-        if going:
-            step.reorder(rows_R)
-        rows, new_RL = rows.extended(rows_R, tokens_R, own_R, sums_SK[stay].flatten()), tokens_R[:, None]
+        rows = rows.extended(rows_R, tokens_R, own_R, sums_SK[stay].flatten())
+        ask = Ask(tokens_R[:, None], rows_R)
     nothing_said = Hypothesis.of([], [], 0.0, settings, end)
     return [sentence.kept if sentence.limit else [nothing_said] for sentence in sentences]
 
 
-def best(values_SN: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` greatest of each row, greatest first, and their places; of equals the first. (`topk` takes any.)"""
-    count = min(count, values_SN.shape[1])
-    floor_S1 = values_SN.topk(count).values[:, -1:]
-    taken_SN = values_SN >= floor_S1
-    if taken_SN.sum() > len(values_SN) * count:
-        at_floor_SN = values_SN == floor_S1
-        room_S1 = count - (taken_SN & ~at_floor_SN).sum(1, keepdim=True)
-        taken_SN &= ~at_floor_SN | (at_floor_SN.cumsum(1) <= room_S1)
-    places_SC = taken_SN.nonzero()[:, 1].view(len(values_SN), count)
-    values_SC, order_SC = values_SN.gather(1, places_SC).sort(dim=1, descending=True, stable=True)
-    return values_SC, places_SC.gather(1, order_SC)
+def continuations(weighed: Weighed, sums_R: Tensor, sentences: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` best continuations of each sentence, best first: their sums, rows and tokens. -> 3 x (S, C)"""
+    values_RC, tokens_RC = weighed.best(count)  # no row can have more than all of them
+    sums_SN = (sums_R[:, None] + values_RC).view(sentences, -1)
+    sums_SC, places_SC = best(sums_SN, count)
+    width = weighed.rows // sentences
+    rows_SC = places_SC // tokens_RC.shape[1] + torch.arange(0, weighed.rows, width, device=sums_R.device)[:, None]
+    return sums_SC, rows_SC, tokens_RC.view(sentences, -1).gather(1, places_SC)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import Hypothesis, NextToken, Opening, Step
-from regard.decoding.rules import Rule, rules_for, weigh
+from regard.decoding.candidates import Weighed
+from regard.decoding.interface import Ask, Asking, Hypothesis, Opening
+from regard.decoding.rules import Rule, rules_for
 from regard.decoding.settings import Search
 
-Choose = Callable[[Tensor, Sequence[int]], Tensor]
-"""(what the rules left (R, V), which text each row writes) -> one token a row (R)."""
+Choose = Callable[[Weighed, Sequence[int]], Tensor]
+"""(every next token, which text each row writes) -> one token a row (R)."""
 
 
 @dataclass
@@ -38,44 +39,45 @@ class Draft:
 
 
 def follow(
-    step: NextToken | Step,
     opening: Opening,
     settings: Search,
     choose: Choose,
     *,
     rules: Sequence[Rule] | None = None,
     copies: int = 1,
-) -> list[Hypothesis]:
+    shrink: bool = True,
+) -> Asking:
     """What each sentence goes on to say, `copies` times, as `choose` chooses.
 
-    Rows that are done leave the batch if the step can be reordered, and are not listened to if it is a plain function.
+    Rows that are done leave the batch; without `shrink` they are only not listened to any more.
     """
     rules = rules_for(settings, opening) if rules is None else rules
     drafts = [Draft(limit, goes_on=limit > 0) for limit in opening.limits(settings) for _ in range(copies)]
     writes = list(range(len(drafts)))  # the draft of each row
     seen_RL, forced_RP = (x.repeat_interleave(copies, 0) for x in (opening.seen_BL, opening.forced_BP))
-    new_RL = opening.first_BL
+    copied_R = torch.arange(len(opening.first_BL), device=seen_RL.device).repeat_interleave(copies)
+    ask = Ask(opening.first_BL)
     said = 0
     while any(draft.goes_on for draft in drafts):
-        logits_RV = step(new_RL)
+        logits_RV = yield ask
         if said == 0 and copies > 1:
-            assert isinstance(step, Step), "only a step that can be reordered can go on several times"
-            rows_R = torch.arange(len(new_RL), device=new_RL.device).repeat_interleave(copies)
-            logits_RV = logits_RV[rows_R]
-            step.reorder(rows_R)
-        forced_R = forced_RP[:, said] if said < forced_RP.shape[1] else None
-        own_RV, ruled_RV = weigh(logits_RV, seen_RL, rules, forced_R)
-        tokens_R1 = choose(ruled_RV, writes)[:, None]
-        own_R, ruled_R = (x_RV.gather(1, tokens_R1)[:, 0].tolist() for x_RV in (own_RV, ruled_RV))
-        for draft, token, own, ruled in zip(writes, tokens_R1[:, 0].tolist(), own_R, ruled_R, strict=True):
+            logits_RV = logits_RV[copied_R]
+        weighed = Weighed(logits_RV, seen_RL, rules, forced_RP[:, said] if said < forced_RP.shape[1] else None)
+        tokens_R = choose(weighed, writes)
+        all_R = torch.arange(len(writes), device=tokens_R.device)
+        own, ruled = weighed.own(all_R, tokens_R).tolist(), weighed.ruled(all_R, tokens_R).tolist()
+        for draft, token, one_own, one_ruled in zip(writes, tokens_R.tolist(), own, ruled, strict=True):
             if drafts[draft].goes_on:
-                drafts[draft].add(token, own, ruled, opening.end)
+                drafts[draft].add(token, one_own, one_ruled, opening.end)
+        rows_R = copied_R if said == 0 and copies > 1 else None
         said += 1
-        new_RL, seen_RL = tokens_R1, torch.cat((seen_RL, tokens_R1), dim=1)
+        seen_RL = torch.cat((seen_RL, tokens_R[:, None]), dim=1)
         stay = [row for row, draft in enumerate(writes) if drafts[draft].goes_on]
-        if 0 < len(stay) < len(writes) and isinstance(step, Step):
+        if shrink and 0 < len(stay) < len(writes):
             writes = [writes[row] for row in stay]
-            rows_R = torch.tensor(stay, device=new_RL.device)
-            step.reorder(rows_R)
-            new_RL, seen_RL, forced_RP = new_RL[rows_R], seen_RL[rows_R], forced_RP[rows_R]
-    return [Hypothesis.of(draft.said, draft.own, draft.total, settings, opening.end) for draft in drafts]
+            stay_R = torch.tensor(stay, device=tokens_R.device)
+            rows_R = stay_R if rows_R is None else rows_R[stay_R]
+            tokens_R, seen_RL, forced_RP = tokens_R[stay_R], seen_RL[stay_R], forced_RP[stay_R]
+        ask = Ask(tokens_R[:, None], rows_R)
+    said_by = [Hypothesis.of(draft.said, draft.own, draft.total, settings, opening.end) for draft in drafts]
+    return [said_by[i : i + copies] for i in range(0, len(said_by), copies)]

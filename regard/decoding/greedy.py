@@ -7,18 +7,27 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from regard.decoding.candidates import Weighed
 from regard.decoding.follow import follow
-from regard.decoding.interface import NextToken, Opening
+from regard.decoding.interface import Asking, NextToken, Opening, Step, answered
+from regard.decoding.rules import Rule
 from regard.decoding.settings import Search
 
 
 def greedy(
-    step: NextToken, first_BL: Tensor, *, max_new: int, end: Sequence[int] = (), never: Sequence[int] = ()
+    step: NextToken | Step, first_BL: Tensor, *, max_new: int, end: Sequence[int] = (), never: Sequence[int] = ()
 ) -> list[list[int]]:
     """What each row goes on to say after `first`, without its end token, at most `max_new` tokens."""
     opening = Opening(first_BL=first_BL, room=max_new, end=end, never=never)
-    return [hypothesis.tokens for hypothesis in follow(step, opening, Search(), likeliest)]
+    asking = greedy_asking(opening, Search(), shrink=isinstance(step, Step))
+    return [found.tokens for (found,) in answered(asking, step)]
 
 
-def likeliest(ruled_RV: Tensor, writes: Sequence[int]) -> Tensor:
-    return ruled_RV.argmax(-1)
+def greedy_asking(
+    opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None, shrink: bool = True
+) -> Asking:
+    return follow(opening, settings, likeliest, rules=rules, shrink=shrink)
+
+
+def likeliest(weighed: Weighed, writes: Sequence[int]) -> Tensor:
+    return weighed.best(1)[1][:, 0]

@@ -3,7 +3,7 @@
 B sentences  R rows: a sentence may have several  L length of what is new  T said so far  P longest prefix  V vocabulary
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -27,6 +27,15 @@ class Step(Protocol):
 
     def reorder(self, rows_R: Tensor, /) -> None:
         """Row i becomes a copy of what row `rows[i]` was. There may be more rows than before, or fewer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What a search wants of its step: after `rows` were reordered, the logits that follow `new`."""
+
+    new_RL: Tensor
+    rows_R: Tensor | None = None
+    """None leaves the rows as they are."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,3 +116,21 @@ class Hypothesis:
     @property
     def ended(self) -> bool:
         return self.end is not None
+
+
+Asking = Generator[Ask, Tensor, list[list[Hypothesis]]]
+"""A search that asks for logits (R, V) until it has found each sentence's hypotheses; it does not know who answers."""
+
+
+def answered(asking: Asking, step: NextToken | Step) -> list[list[Hypothesis]]:
+    """A search with one step that answers it. A plain function cannot reorder: its rows stay what they are."""
+    try:
+        ask = next(asking)
+        while True:
+            if ask.rows_R is not None:
+                assert isinstance(step, Step), "only a step that can be reordered can follow this search"
+                step.reorder(ask.rows_R)
+            ask = asking.send(step(ask.new_RL))
+    except StopIteration as stop:
+        found: list[list[Hypothesis]] = stop.value
+        return found

@@ -9,13 +9,13 @@ B rows  L read and said so far  V vocabulary  N one n-gram  W windows of N
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.decoding.interface import NOTHING, Opening
 from regard.decoding.settings import Search
-from regard.errors import ModelError
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 """(logits (B, V), seen (B, L)) -> logits (B, V); neither argument is changed."""
@@ -45,25 +45,6 @@ def drawing_rules(settings: Search) -> list[Rule]:
         (s.min_p > 0.0, min_p(s.min_p)),
     ]
     return [rule for wanted, rule in rules if wanted]
-
-
-def weigh(logits_BV: Tensor, seen_BL: Tensor, rules: Sequence[Rule], forced_B: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Every token's log-probability, the model's own and what the rules make of it, twice (B, V).
-
-    Where `forced` holds a token, nothing else is left, and it is left as the model sees it.
-    """
-    logits_BV = logits_BV.float()
-    most_B1 = logits_BV.amax(-1, keepdim=True)
-    rest_B1 = (logits_BV - most_B1).exp().sum(-1, keepdim=True).log()  # the normaliser is most + rest
-    if not rest_B1.isfinite().all():
-        raise ModelError("the model's logits are no finite numbers; its weights are broken, or too large for its dtype")
-    own_BV = logits_BV - most_B1 - rest_B1
-    ruled_BV = apply(rules, logits_BV, seen_BL) - most_B1 - rest_B1 if rules else own_BV
-    if forced_B is not None:
-        others_BV = torch.arange(own_BV.shape[1], device=own_BV.device) != forced_B[:, None]
-        only_BV = own_BV.masked_fill(others_BV, -torch.inf)
-        ruled_BV = torch.where(forced_B[:, None] == NOTHING, ruled_BV, only_BV)
-    return own_BV, ruled_BV
 
 
 def apply(rules: Sequence[Rule], logits_BV: Tensor, seen_BL: Tensor) -> Tensor:
@@ -122,24 +103,35 @@ def no_repeat_ngram(n: int) -> Rule:
     return rule
 
 
+@dataclass(frozen=True)
+class Forbid:
+    """None of these tokens; with `until`, only until so many were said, not counting the first `after`."""
+
+    tokens: tuple[int, ...]
+    until: int | None = None
+    after: int = 0
+
+    def __call__(self, logits_BV: Tensor, seen_BL: Tensor) -> Tensor:
+        banned = torch.tensor(self.at(seen_BL), dtype=torch.long, device=logits_BV.device)
+        return logits_BV.index_fill(1, banned, -torch.inf)
+
+    def at(self, seen_BL: Tensor) -> tuple[int, ...]:
+        """What is forbidden after these."""
+        return self.tokens if self.until is None or seen_BL.shape[1] - self.after < self.until else ()
+
+    @property
+    def few(self) -> bool:
+        return len(self.tokens) <= 8
+
+
 def forbid(tokens: Sequence[int]) -> Rule:
     """None of these tokens."""
-    places = torch.tensor(tokens, dtype=torch.long)  # here, not at each step: they can be thousands
-
-    def rule(logits_BV: Tensor, seen_BL: Tensor) -> Tensor:
-        return logits_BV.index_fill(1, places.to(logits_BV.device), -torch.inf)
-
-    return rule
+    return Forbid(tuple(tokens))
 
 
 def min_new(n: int, end: Sequence[int], after: int = 0) -> Rule:
     """No end before n tokens were said."""
-    forbid_end = forbid(end)
-
-    def rule(logits_BV: Tensor, seen_BL: Tensor) -> Tensor:
-        return forbid_end(logits_BV, seen_BL) if seen_BL.shape[1] - after < n else logits_BV
-
-    return rule
+    return Forbid(tuple(end), until=n, after=after)
 
 
 # ---- what is drawn from ----

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard.decoding.candidates import Weighed
 from regard.decoding.follow import follow
-from regard.decoding.interface import Hypothesis, Opening, Step
+from regard.decoding.interface import Asking, Hypothesis, Opening, Step, answered
 from regard.decoding.rules import Rule, apply, drawing_rules
 from regard.decoding.settings import Search
 
@@ -23,6 +24,10 @@ def sample(
     step: Step, opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
     """`n_best` samples for each sentence, in the order in which they were drawn."""
+    return answered(sample_asking(opening, settings, rules=rules), step)
+
+
+def sample_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None) -> Asking:
     assert settings.temperature > 0.0, "without a temperature there is nothing to draw"
     copies = settings.n_best
     seeds = opening.seeds
@@ -31,12 +36,12 @@ def sample(
     generators = [torch.Generator().manual_seed(seed_for(seed, [copy])) for seed in seeds for copy in range(copies)]
     drawing = drawing_rules(settings)
 
-    def choose(ruled_RV: Tensor, writes: Sequence[int]) -> Tensor:
+    def choose(weighed: Weighed, writes: Sequence[int]) -> Tensor:
         points_R = torch.cat([torch.rand(1, generator=generators[text], dtype=torch.double) for text in writes])
+        ruled_RV = weighed.ruled_logits()
         return draw(apply(drawing, ruled_RV, ruled_RV), points_R.to(ruled_RV.device))
 
-    said = follow(step, opening, settings, choose, rules=rules, copies=copies)
-    return [said[i : i + copies] for i in range(0, len(said), copies)]
+    return follow(opening, settings, choose, rules=rules, copies=copies)
 
 
 def draw(logits_RV: Tensor, points_R: Tensor) -> Tensor:

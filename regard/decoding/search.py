@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from regard.decoding.beam import beam
-from regard.decoding.follow import follow
-from regard.decoding.greedy import likeliest
-from regard.decoding.interface import Hypothesis, Opening, Step
+from regard.decoding.beam import beam_asking
+from regard.decoding.greedy import greedy_asking
+from regard.decoding.interface import Asking, Hypothesis, Opening, Step, answered
 from regard.decoding.rules import Rule
-from regard.decoding.sample import sample
+from regard.decoding.sample import sample_asking
 from regard.decoding.settings import Search
 
 
@@ -15,8 +14,13 @@ def search(
     step: Step, opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
     """Each sentence's hypotheses: best first, samples as drawn. `rules` stand in for those that the settings make."""
+    return answered(asking(opening, settings, rules=rules), step)
+
+
+def asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None) -> Asking:
+    """The same search, which asks for its logits and waits until someone answers."""
     if settings.temperature:
-        return sample(step, opening, settings, rules=rules)
+        return sample_asking(opening, settings, rules=rules)
     if settings.beam > 1:
-        return beam(step, opening, settings, rules=rules)
-    return [[hypothesis] for hypothesis in follow(step, opening, settings, likeliest, rules=rules)]
+        return beam_asking(opening, settings, rules=rules)
+    return greedy_asking(opening, settings, rules=rules)

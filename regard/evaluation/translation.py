@@ -15,6 +15,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from regard.errors import InputError, UsageError
+from regard.wording import counted
 
 Casing = Literal["mixed", "lower"]
 
@@ -162,6 +163,6 @@ def compare(
 
 def _same_length(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
-        raise InputError(f"{len(outputs):,} translations, but {len(references):,} references")
+        raise InputError(f"{counted(len(outputs), 'translation')}, but {counted(len(references), 'reference')}")
     if not references:
         raise InputError("there is not one translation to score")

@@ -6,12 +6,17 @@
 B batch  S source length  L new target tokens  D width  V vocabulary
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
 
+import torch
 from torch import Tensor, nn
 
 from regard.blocks import masks
+from regard.blocks.attention import Attention
+from regard.blocks.block import Block
 from regard.blocks.cache import Cache
+from regard.blocks.lanes import Group, Lanes
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import Seq2SeqConfig
 from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
@@ -85,6 +90,23 @@ class Seq2Seq(nn.Module):
             trace=inside(trace, "decoder"),
         )
         return states_BLD
+
+    def group(self, memory: Memory) -> Group:
+        """Sentences that were read and will be translated side by side: what the decoder looks at, computed once."""
+        blocks = cast(Iterable[Block], self.decoder.blocks)
+        read = [cast(Attention, block.cross).keys_values(memory.states_BSD) for block in blocks]
+        return Group(read, masks.padding(memory.present_BS))
+
+    def next_logits(self, ids_R: Tensor, groups: Sequence[Group]) -> Tensor:
+        """Logits of the token after each row's newest, of all rows of some groups. -> (R, V)"""
+        said_R1 = torch.cat([ids_R.new_full((group.rows, 1), group.said) for group in groups])
+        back_T = torch.arange(1 - max(group.said + 1 for group in groups), 1, device=ids_R.device)
+        positions_RT = (said_R1 + back_T).clamp(min=0)  # of all that a row said, the newest last
+        x_R1D = self.target(ids_R[:, None], said_R1)
+        nothing = x_R1D[:, :0]  # the keys and values of the memory are in the groups
+        states_R1D = self.decoder(x_R1D, positions_BS=positions_RT, memory_BSD=nothing, cache=Lanes(groups))
+        logits_RV: Tensor = self.output(states_R1D[:, 0])
+        return logits_RV
 
     def decode(
         self,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
-from regard.blocks.cache import Cache
+from regard.blocks.cache import Cache, RememberedStack
 from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
@@ -94,7 +94,7 @@ class Stack(nn.Module):
         positions_BS: Tensor | None = None,
         memory_BSD: Tensor | None = None,
         may_attend_memory: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: RememberedStack | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """`positions` are those of every key; the queries are the last of them (all, unless there is a cache)."""

@@ -3,7 +3,7 @@
 The tasks themselves are in the files beside this one. A family that cannot do one says so, and what it can do instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -130,8 +130,7 @@ class Model:
 
     def _read(self, one: str) -> list[int]:
         """text -> tokens, for tasks that need something to read."""
-        if not one.strip():
-            raise InputError("the text is empty")
+        not_empty(one)
         return self.tokenizer.encode(one)
 
     def _fit(self, ids: Sequence[int], vocab: int, context: int) -> Sequence[int]:
@@ -154,6 +153,23 @@ class Model:
             place = slice(length - len(row), None) if left else slice(0, len(row))
             ids_BL[i, place], present_BL[i, place] = torch.tensor(row), True
         return ids_BL.to(self.device), present_BL.to(self.device)
+
+
+def not_empty(text: str) -> None:
+    if not text.strip():
+        raise InputError("the text is empty")
+
+
+def each(texts: Sequence[str], read: Callable[[str], Sequence[int]]) -> list[Sequence[int]]:
+    """Every text as tokens. A complaint about one of them has its place in the list."""
+    rows = []
+    for place, text in enumerate(texts):
+        try:
+            rows.append(read(text))
+        except InputError as error:
+            error.place = place
+            raise
+    return rows
 
 
 def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:

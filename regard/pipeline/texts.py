@@ -14,7 +14,7 @@ from regard.decoding.settings import Search
 from regard.errors import InputError, UsageError
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
-from regard.pipeline.loaded import Candidate, Model, by_probability, in_batches
+from regard.pipeline.loaded import Candidate, Model, by_probability, each, in_batches, not_empty
 from regard.pipeline.searching import not_to_write, search_settings
 from regard.pipeline.steps import WritingStep
 
@@ -63,13 +63,17 @@ class Reader(TextModel):
     def embed(self, texts: str | Sequence[str]) -> Tensor:
         if isinstance(texts, str):
             return self.embed([texts])[0]
-        rows = [self._ids(self._read(one)) for one in texts]  # text -> tokens
+        rows = each(texts, self._to_embed)  # text -> tokens
         vectors_ND = torch.empty(len(rows), self.config.width, device=self.device)
         for batch in in_batches(rows):
             vectors_ND[batch] = self.network.embed(
                 *self._pad([rows[i] for i in batch])
             ).float()  # tokens -> states -> vectors
         return vectors_ND
+
+    def _to_embed(self, one: str) -> Sequence[int]:
+        not_empty(one)
+        return self._ids(self.tokenizer.encode_to_embed(one, self.network.config.context))
 
     @torch.inference_mode()
     def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:

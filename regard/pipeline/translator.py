@@ -6,17 +6,17 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from regard.blocks.lanes import Group
 from regard.blocks.trace import Trace
 from regard.decoding import align as alignment
+from regard.decoding.engine import run
 from regard.decoding.interface import Hypothesis, Opening
 from regard.decoding.sample import seed_for
-from regard.decoding.search import search
 from regard.decoding.settings import Search
 from regard.errors import ModelError, UsageError
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline.loaded import Model, Translation, in_batches
+from regard.pipeline.loaded import Model, Translation, each
 from regard.pipeline.searching import not_to_write, search_settings
-from regard.pipeline.steps import TranslationStep
 from regard.text.tokenizer import tag_piece
 from regard.text.words import word_numbers
 
@@ -45,13 +45,12 @@ class Translator(Model):
         `regard.decoding.settings.Search`: beam, n_best, length_penalty, temperature, …
         """
         settings = search_settings(self.generation, options)
-        rows = [self._source(self.source_ids(one, to)) for one in texts]  # text -> tokens
-        results: list[list[Translation]] = [[] for _ in rows]
-        for batch in in_batches(rows):
-            found = self._search([rows[i] for i in batch], settings)  # tokens -> tokens
-            for i, hypotheses in zip(batch, found, strict=True):
-                results[i] = [self._translation(rows[i], one, align) for one in hypotheses]  # tokens -> text
-        return results
+        rows = each(texts, lambda one: self._source(self.source_ids(one, to)))  # text -> tokens
+        found = self._search(rows, settings)  # tokens -> tokens
+        return [
+            [self._translation(row, one, align) for one in hypotheses]  # tokens -> text
+            for row, hypotheses in zip(rows, found, strict=True)
+        ]
 
     def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
         settings = search_settings(self.generation, options)
@@ -59,15 +58,25 @@ class Translator(Model):
 
     @torch.inference_mode()
     def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
-        memory = self.network.encode(*self._pad(sources))  # tokens -> states
-        opening = Opening(
-            first_BL=torch.full((len(sources), 1), self._start(), device=self.device),
-            room=self.network.config.context - 1,
-            end=self.generation.end,
-            never=not_to_write(self, self.network.config.vocab),
-            seeds=[seed_for(settings.seed, row) for row in sources],  # each text has its own luck, in any company
-        )
-        return search(TranslationStep(self.network, memory), opening, settings)  # states -> logits -> tokens
+        network = self.network
+
+        def begin(numbers: Sequence[int]) -> tuple[Group, Opening]:
+            rows = [sources[number] for number in numbers]
+            memory = network.encode(*self._pad(rows))  # tokens -> states
+            opening = Opening(
+                first_BL=torch.full((len(rows), 1), self._start(), device=self.device),
+                room=network.config.context - 1,
+                end=self.generation.end,
+                never=not_to_write(self, network.config.vocab),
+                seeds=[seed_for(settings.seed, row) for row in rows],  # each text has its own luck, in any company
+            )
+            return network.group(memory), opening
+
+        def answer(groups: Sequence[Group], new: Sequence[Tensor]) -> Sequence[Tensor]:
+            logits_RV = network.next_logits(torch.cat(list(new))[:, 0], groups)  # tokens -> states -> logits
+            return torch.split(logits_RV, [len(new_R1) for new_R1 in new])
+
+        return run(begin, answer, [len(row) for row in sources], settings)  # logits -> tokens
 
     def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
         return Translation(

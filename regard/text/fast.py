@@ -41,6 +41,7 @@ class FastTokenizer:
         if not ids:
             raise TokenizerError(f"{self._path}: its vocabulary is empty")
         is_bpe = isinstance(self._tokenizer.model, BPE)
+        self._longest = settings.longest
         self._cleans_up = settings.clean_up and (settings.clean_up_bpe or not is_bpe)
         self.vocab = self.vocab_target = max(ids.values()) + 1
         self._has_gaps = len(set(ids.values())) < self.vocab
@@ -66,6 +67,17 @@ class FastTokenizer:
         check_text(text)
         with files.blame(self._path):
             ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
+
+    def encode_to_embed(self, text: str, context: int) -> list[int]:
+        if self._longest is None:
+            return self.encode(text)
+        check_text(text)
+        with files.blame(self._path):
+            special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+            encoding = self._tokenizer.encode(text, add_special_tokens=False)
+            encoding.truncate(max(min(self._longest, context) - special, 0))
+            ids: list[int] = self._tokenizer.post_process(encoding).ids
         return ids
 
     def encode_target(self, text: str) -> list[int]:

@@ -19,6 +19,7 @@ from tokenizers.models import BPE
 from regard.errors import TokenizerError
 from regard.text import files
 from regard.text.fast import FastTokenizer
+from regard.wording import counted
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # ids 3 to 258
@@ -81,7 +82,7 @@ def _merges(tokens: list[tuple[str, float]]) -> list[tuple[str, str]]:
 def _tokens(raw: bytes, path: Path) -> Iterator[tuple[str, float]]:
     """(piece, score) by id, each checked as if an enemy had written the file."""
     if len(raw) < HEADER.size:
-        raise TokenizerError(f"{path}: is cut short, it has {len(raw)} bytes")
+        raise TokenizerError(f"{path}: is cut short, it has {counted(len(raw), 'byte')}")
     (longest,) = HEADER.unpack_from(raw)
     if not 0 < longest <= LONGEST_PIECE:
         raise TokenizerError(f"{path}: its longest piece would have {longest} bytes, 1 to {LONGEST_PIECE} are possible")
@@ -109,7 +110,7 @@ def _tokens(raw: bytes, path: Path) -> Iterator[tuple[str, float]]:
         seen.add(piece)
         yield piece, score
     if len(seen) < len(expected):
-        raise TokenizerError(f"{path}: ends after {len(seen)} tokens, before the last byte token")
+        raise TokenizerError(f"{path}: ends after {counted(len(seen), 'token')}, before the last byte token")
 
 
 def _piece(raw: bytes, number: int, path: Path) -> str:

@@ -63,6 +63,9 @@ class MarianTokenizer:
         check_text(text)
         return [*(self._ids.get(piece, self.unknown) for piece in self._cut(text, self._source)), self.end]
 
+    def encode_to_embed(self, text: str, context: int) -> list[int]:
+        return self.encode(text)
+
     def encode_target(self, text: str) -> list[int]:
         check_text(text)
         return [*(self._target_ids.get(piece, self.unknown) for piece in self._cut(text, self._target)), self.end]

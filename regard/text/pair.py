@@ -43,6 +43,9 @@ class PairTokenizer:
     def encode(self, text: str) -> list[int]:
         return self._source.encode(text)
 
+    def encode_to_embed(self, text: str, context: int) -> list[int]:
+        return self.encode(text)
+
     def encode_target(self, text: str) -> list[int]:
         return self._target.encode(text)
 

@@ -3,6 +3,7 @@
 Most of their keys steer Python classes of `transformers`; only those that change ids or text are read here.
 """
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 from regard.errors import TokenizerError
 from regard.text.files import json_of
 
-FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+SENTENCES = "sentence_bert_config.json"
+"""Of sentence-transformers, whatever the model is."""
+FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", SENTENCES)
 
 # our name -> the keys that may name it, first come first served: GPT has a bos, BERT a cls, ALBERT both
 ROLES = {
@@ -47,6 +50,8 @@ class Settings:
     """A special token that stands in a text is cut like any other text."""
     separate_vocabs: bool
     """Marian: the target language has a vocabulary of its own."""
+    longest: int | None
+    """sentence-transformers: a text has at most so many tokens when it becomes a vector, and the rest is cut."""
 
     def role(self, role: str, ids: Mapping[str, int]) -> int | None:
         """The id of `pad`, `start`, `end`, `unknown` or `mask`; None if this vocabulary has no such token."""
@@ -77,6 +82,7 @@ def settings_of(files: Mapping[str, bytes], directory: Path) -> Settings:
         clean_up_bpe=config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output") is True,
         split_special=config.get("split_special_tokens") is True,
         separate_vocabs=config.get("separate_vocabs") is True,
+        longest=_longest(raw[SENTENCES], config, directory) if SENTENCES in raw else None,
     )
 
 
@@ -88,6 +94,19 @@ def clean_up(text: str) -> str:
     for spaced in (" n't", " 'm", " 's", " 've", " 're"):
         text = text.replace(spaced, spaced[1:])
     return text
+
+
+def _longest(sentences: Mapping[str, Any], config: Mapping[str, Any], directory: Path) -> int:
+    """Where sentence-transformers cuts. Since its version 6 the number is in the tokenizer's own settings."""
+    for file, table, key in (
+        (SENTENCES, sentences, "max_seq_length"),
+        ("tokenizer_config.json", config, "model_max_length"),
+    ):
+        if (number := table.get(key)) is not None:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 1:
+                raise TokenizerError(f"{directory / file}: '{key}' must be a number of at least 1, not {number!r}")
+            return int(min(number, sys.maxsize))
+    return sys.maxsize  # only the context is a limit
 
 
 def _named(table: Mapping[str, Any], path: Path) -> dict[str, str | None]:

@@ -59,6 +59,9 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """With the special tokens that the model expects around one text; nothing is cut off or padded."""
 
+    def encode_to_embed(self, text: str, context: int) -> list[int]:
+        """As `encode`, for one vector of the whole: cut to the context, or shorter, where the files ask for it."""
+
     def encode_target(self, text: str) -> list[int]: ...
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -42,7 +42,9 @@ def read_settings_file(directory: Path) -> dict[str, object]:
     """The raw config.json of a directory that is there and is a model's."""
     path = existing_directory(directory) / CONFIG
     if not path.is_file():
-        raise ModelError(f"{directory}: there is no {CONFIG}, so this is no model directory")
+        inside = directory / "model"  # where a training run keeps what it made
+        hint = f"; its model is {inside}" if (inside / CONFIG).is_file() else ""
+        raise ModelError(f"{directory}: there is no {CONFIG}, so this is no model directory{hint}")
     return load_json(path)
 
 
@@ -54,7 +56,9 @@ def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
         raise ModelError(f"{where}: unknown key '{min(unknown)}'{did_you_mean(min(unknown), known)}")
     if raw.get("format") != FORMAT:
         raise ModelError(f"{where}: has format {raw.get('format')!r}, and this regard reads {FORMAT}")
-    family, settings = str(raw.get("family")), raw.get("model")
+    family, settings = raw.get("family"), raw.get("model")
+    if not isinstance(family, str):
+        raise ModelError(f"{where}: 'family' must be a text, not {family!r:.100}")
     if family not in FAMILIES:
         hint = did_you_mean(family, FAMILIES) or f"; known are {', '.join(FAMILIES)}"
         raise ModelError(f"{where}: unknown family '{family}'{hint}")

@@ -19,7 +19,9 @@ OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's, still 
 
 
 def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Stored:
-    kind = str(raw["model_type"])
+    kind = raw["model_type"]
+    if not isinstance(kind, str):
+        raise ModelError(f"{directory / CONFIG}: 'model_type' must be a text, not {kind!r:.100}")
     if kind not in FOREIGN:
         hint = did_you_mean(kind, FOREIGN) or f"; known are {', '.join(FOREIGN)}"
         raise ModelError(f"{directory / CONFIG}: regard does not read the model_type '{kind}'{hint}")

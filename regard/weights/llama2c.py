@@ -12,6 +12,7 @@ from regard.models.generation import Generation
 from regard.weights.directory import Stored
 from regard.weights.maps.table import pairs_to_halves
 from regard.weights.tensors import fill
+from regard.wording import counted
 
 HEADER = struct.Struct("<7i")
 LARGEST = 1 << 24  # of any number in the header: what is larger is not a header
@@ -83,7 +84,7 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
     sizes = [torch.Size(shape).numel() for shape in shapes.values()]
     expected, found = HEADER.size + 4 * sum(sizes), path.stat().st_size
     if found != expected:
-        raise WeightsError(f"{path}: has {found:,} bytes, but its header asks for {expected:,}")
+        raise WeightsError(f"{path}: has {counted(found, 'byte')}, but its header asks for {expected:,}")
     numbers = torch.from_file(str(path), shared=False, size=found // 4, dtype=torch.float32)[HEADER.size // 4 :]
     parts: dict[str, Tensor] = {}
     start = 0

@@ -13,6 +13,12 @@ from regard.weights.directory import write_json
 MODULES = "modules.json"
 Pooling = Literal["mean", "first"]
 KIND = "sentence_transformers.models."
+POOLINGS: dict[str, Pooling] = {
+    "mean": "mean",
+    "cls": "first",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+}
 
 
 def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
@@ -45,11 +51,14 @@ def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
 
 
 def _which(pooling: dict[str, object], path: Path) -> Pooling:
-    chosen = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
-    known: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
-    if len(chosen) != 1 or chosen[0] not in known:
-        raise ConfigError(f"{path}: asks for the pooling {chosen}; known is one of {', '.join(known)}")
-    return known[chosen[0]]
+    """Newer files have one `pooling_mode`, older ones a key for each that is true or false."""
+    chosen = pooling.get("pooling_mode")
+    if chosen is None:
+        listed = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
+        chosen = listed[0] if len(listed) == 1 else listed
+    if not isinstance(chosen, str) or chosen not in POOLINGS:
+        raise ConfigError(f"{path}: asks for the pooling {chosen!r:.100}; known is one of {', '.join(POOLINGS)}")
+    return POOLINGS[chosen]
 
 
 def write_pooling(directory: Path, config: EncoderConfig) -> None:

@@ -12,6 +12,7 @@ from regard.config import load_json
 from regard.errors import ModelError, OutputError, WeightsError
 from regard.models import Family, build
 from regard.models.config import BlockConfig
+from regard.wording import counted
 
 ONE_FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -43,7 +44,8 @@ def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path) -> Fam
     """A model of these settings with these weights, as float32 where they were half precision."""
     layers = max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
     if layers > len(tensors):  # a layer has many; so no time is lost on a number that someone made up
-        raise WeightsError(f"{where}: its settings ask for {layers:,} layers, but it holds {len(tensors):,} tensors")
+        asked, held = counted(layers, "layer"), counted(len(tensors), "tensor")
+        raise WeightsError(f"{where}: its settings ask for {asked}, but it holds {held}")
     try:
         with torch.device("meta"):  # laid out without memory: nothing is initialised only to be overwritten
             model = build(config)

@@ -92,7 +92,7 @@ BAD = {  # content, what the message says after the folder, and the reason in th
         r"s:2: has more than 100,000 characters",
         "longer than a line may be",
     ),
-    "a column short": (TSV, {"f": b"a\tb\nonly one\nc\td\n"}, r"f:2: has 1 columns .* column 2 ", "missing column"),
+    "a column short": (TSV, {"f": b"a\tb\nonly one\nc\td\n"}, r"f:2: has 1 column .* column 2 ", "missing column"),
     "broken JSON": (
         JSONL,
         {"f": b'{"source":"a","target":"b"}\n{"source":\n{"source":"c","target":"d"}\n'},
@@ -149,7 +149,8 @@ def test_a_bad_line_is_named_or_skipped(kind: str, pack: Callable[[bytes], bytes
 @pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3), (1, 1002)])
 def test_unequal_counts(left: int, right: int, how: Any, tmp_path: Path) -> None:
     put(tmp_path, {"s": b"x\n" * left, "t": b"y\n" * right})
-    message = rf"^{tmp_path}/s: has {left:,} lines, but {tmp_path}/t has {right:,}: line {min(left, right) + 1:,} "
+    count = "1 line" if left == 1 else f"{left} lines"
+    message = rf"^{tmp_path}/s: has {count}, but {tmp_path}/t has {right:,}: line {min(left, right) + 1:,} "
     with pytest.raises(InputError, match=message):
         texts(tmp_path, ALIGNED, bad_lines=how)
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import Babble, after, every_text, plain_beam, said_with_end
 
-from regard.decoding.beam import beam, best
+from regard.decoding.beam import beam
+from regard.decoding.candidates import best
 from regard.decoding.interface import Hypothesis, Opening
 from regard.decoding.rules import forbid
 from regard.decoding.settings import Search

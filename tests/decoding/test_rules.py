@@ -10,7 +10,6 @@ from torch.testing import assert_close
 from regard.decoding import rules
 from regard.decoding.interface import NOTHING, Opening
 from regard.decoding.settings import Search
-from regard.errors import ModelError
 
 NO = -math.inf
 
@@ -110,8 +109,10 @@ def test_the_order_can_be_read_off_the_list() -> None:
         no_repeat_ngram=2,
         min_new=1,
     )
-    names = [rule.__qualname__.split(".")[0] for rule in rules.rules_for(everything, opening)]
-    assert names == ["repetition", "frequency", "presence", "no_repeat_ngram", "forbid", "min_new"]
+    *changes, never, not_yet = rules.rules_for(everything, opening)
+    names = [rule.__qualname__.split(".")[0] for rule in changes]
+    assert names == ["repetition", "frequency", "presence", "no_repeat_ngram"]
+    assert (never, not_yet) == (rules.forbid([3]), rules.min_new(1, [1], after=2))
     assert [rule.__qualname__.split(".")[0] for rule in rules.drawing_rules(everything)] == [
         "temperature",
         "top_k",
@@ -123,33 +124,6 @@ def test_the_order_can_be_read_off_the_list() -> None:
 def test_unless_asked_there_are_no_rules() -> None:
     assert rules.rules_for(Search(), Opening(first_BL=torch.zeros(1, 1), room=1)) == []
     assert rules.drawing_rules(Search(temperature=1.0)) == []
-
-
-def test_what_is_only_forbidden_leaves_the_rest_as_it_was() -> None:
-    logits = torch.tensor([[1.0, 2.0, 3.0]])
-    own, ruled = rules.weigh(logits, torch.zeros(1, 0), [rules.forbid([1])], None)
-    assert_close(own, logits.log_softmax(-1))
-    assert ruled[0, 0] == own[0, 0]
-    assert ruled[0, 1] == NO
-    assert own.max() <= 0.0
-
-
-def test_what_is_forced_is_said_even_if_it_is_forbidden() -> None:
-    logits = torch.zeros(3, 4)
-    forced = torch.tensor([2, NOTHING, 1])
-    own, ruled = rules.weigh(logits, torch.zeros(3, 0), [rules.forbid([1])], forced)
-    assert (ruled > NO).tolist() == [
-        [False, False, True, False],
-        [True, False, True, True],
-        [False, True, False, False],
-    ]
-    assert ruled[2, 1] == own[2, 1]
-
-
-@pytest.mark.parametrize("broken", [math.nan, math.inf])
-def test_broken_logits_are_an_error_and_no_text(broken: float) -> None:
-    with pytest.raises(ModelError, match="no finite"):
-        rules.weigh(torch.tensor([[0.0, broken]]), torch.zeros(1, 0), [], None)
 
 
 hf = pytest.importorskip("transformers", reason="the second opinion is not installed")

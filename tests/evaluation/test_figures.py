@@ -75,7 +75,7 @@ def test_only_hyphens_inside_words_are_split() -> None:
 
 
 def test_what_cannot_be_scored() -> None:
-    with pytest.raises(InputError, match="1 translations, but 2 references"):
+    with pytest.raises(InputError, match="1 translation, but 2 references"):
         figures(["a"], ["a", "b"])
     with pytest.raises(InputError, match="not one"):
         figures([], [])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,10 +109,102 @@ def test_empty_text(regard: Run, folders: Folders, verb: str, text: str) -> None
     assert "empty" in complaint(regard(verb, text, "-m", folders["judge"], code=4))
 
 
-def test_lone_surrogate(regard: Run, folders: Folders) -> None:
-    # an undecodable byte on the command line reaches Python as half of a surrogate pair
-    done = regard("trace", b"caf\xe9".decode("utf-8", "surrogateescape"), "-m", folders["judge"], code=4)
-    assert "\\udce9" in complaint(done).lower() or "U+DCE9" in complaint(done)
+def test_an_argument_that_is_not_utf8(regard: Run, folders: Folders) -> None:
+    text = b"caf\xe9".decode("utf-8", "surrogateescape")  # as Python hands it on
+    expected = "the text is not UTF-8: its byte 4 is 0xE9"
+    assert expected in complaint(regard("trace", text, "-m", folders["judge"], code=4))
+    assert f"text 2: {expected}" in complaint(regard("embed", TEXT, text, "-m", folders["reader"], code=4))
+    complaint(regard("translate", TEXT, "--to", text, "-m", folders["translator"], code=2))
+
+
+def test_an_empty_path(regard: Run, folders: Folders) -> None:
+    model = ("-m", folders["translator"])
+    for option, *arguments in (
+        ("'-m' / '--model'", "embed", TEXT, "-m", ""),
+        ("'-i' / '--input'", "translate", *model, "-i", ""),
+        ("'-o' / '--output'", "translate", TEXT, *model, "-o", ""),
+        ("'DIRECTORY'", "info", ""),
+        ("'SOURCE'", "score", "", "x", *model),
+        ("RUN", "train", "", "x"),
+    ):
+        said = complaint(regard(*arguments, code=2))
+        assert option in said
+        assert "the path is empty" in said
+
+
+def test_the_line_is_named(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    long = "apple " * 60
+    lines = f"{TEXT}\n\n{long}\n"
+    (tmp_path / "letter").write_text(lines)
+    translate = ("translate", "-m", folders["translator"])
+    assert "letter:3: " in complaint(regard(*translate, "-i", "letter", "-o", "out", code=4))
+    assert not (tmp_path / "out").exists()
+    assert "line 3 of standard input: " in complaint(regard(*translate, stdin=lines, code=4))
+    assert "text 2: " in complaint(regard(*translate, TEXT, long, code=4))
+    assert re.match(r"regard: \d+ tokens, but", complaint(regard(*translate, long, code=4)))
+    embed = ("embed", "-m", folders["reader"])
+    assert "line 2 of standard input: the text is empty" in complaint(regard(*embed, stdin=lines, code=4))
+    assert "line 2 of standard input: " in complaint(regard(*embed, stdin=f"{TEXT}\n{long}", code=4))
+    assert "line 2 of standard input: is not UTF-8" in complaint(regard(*embed, stdin=b"a\n\xff", code=4))
+
+
+def test_a_file_is_not_read_and_written(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text(TEXT)
+    (tmp_path / "link").symlink_to("letter")
+    os.link(tmp_path / "letter", tmp_path / "twin")
+    for name in ("letter", "./letter", tmp_path / "letter", "link", "twin"):
+        done = regard("translate", "-m", folders["translator"], "-i", "letter", "-o", name, code=2)
+        assert f"{Path(name)}: is read here" in complaint(done)
+    assert (tmp_path / "letter").read_text() == TEXT
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["letter", "link", "twin"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--length-penalty 99", "--length-penalty must be in -10.0 … 10.0, not 99.0"),
+        ("--max-new 0", "--max-new must be at least 1, not 0"),
+        ("--beam 0", "--beam must be in 1 … 1,024, not 0"),
+        ("--top-p 0.5", "--top-p is for sampling; give a temperature above 0 as well"),
+        ("--beam 3 --temperature 0.5", "--beam 3 and --temperature 0.5: search or sample, not both"),
+        ("--n-best 3 --beam 2", "--n-best 3 of a beam of 2; widen the beam, or sample"),
+        ("--min-new 15", "--min-new 15 is more than max_new 12"),  # which is the model's
+    ],
+)
+def test_complaints_speak_of_options(regard: Run, folders: Folders, given: str, expected: str) -> None:
+    done = regard("translate", TEXT, "-m", folders["translator"], *given.split(), code=pytest.approx(2, abs=1))
+    assert complaint(done) == f"regard: {expected}"
+    if "min-new" not in given:
+        done = regard("generate", TEXT, "-m", folders["writer"], *given.split(), code=pytest.approx(2, abs=1))
+        assert complaint(done) == f"regard: {expected}"
+
+
+@pytest.mark.parametrize("arguments", [("embed",), ("trace", TEXT), ("--help",)], ids=lambda arguments: arguments[0])
+def test_whoever_reads_has_left(folders: Folders, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """As with `| head -1`: the code that SIGPIPE would give, and not a word."""
+    lines = tmp_path / "lines"
+    lines.write_text(f"{TEXT}\n" * 300)  # of vectors, more than a pipe holds
+    model = () if arguments == ("--help",) else ("-m", folders["reader"])
+    command = [sys.executable, "-m", "regard", *arguments, *model]
+    with (
+        lines.open() as given,
+        subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if arguments == ("embed",):
+            assert process.stdout.read(1) == b"["
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_a_picture_that_cannot_be_written(regard: Run, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").write_text('{"kind": "train", "update": 1, "loss": 2.5}\n')
+    done = regard("plot", "run", "-o", "nowhere/curves.png", code=6)
+    assert complaint(done) == "regard: nowhere/curves.png: cannot be written (No such file or directory)"
+    assert "'docx'" in complaint(regard("plot", "run", "-o", "curves.docx", code=6))
 
 
 def test_not_for_this_family(regard: Run, folders: Folders) -> None:
@@ -128,7 +221,8 @@ def test_unknown_verb_and_option(regard: Run) -> None:
 
 
 def test_unknown_device(regard: Run, folders: Folders) -> None:
-    complaint(regard("embed", TEXT, "-m", folders["reader"], "--device", "gpu", code=2))
+    for verb in ("embed", "trace"):
+        assert "'gpu'" in complaint(regard(verb, TEXT, "-m", folders["reader"], "--device", "gpu", code=2))
 
 
 def test_convert_over_something(regard: Run, folders: Folders, tmp_path: Path) -> None:

@@ -86,6 +86,15 @@ def test_as_text(regard: Run, folders: Folders, test_set: tuple[str, str]) -> No
     assert sum("|moses:de" in line for line in lines) == 2
 
 
+def test_one_of_each(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    write(tmp_path / "one", ["Ich"])
+    shown = regard("evaluate", "one", "one", "-m", folders["translator"], "--max-new", "1").stdout
+    assert shown.startswith("1 sentence, ")
+    assert "(1 pair, " in shown
+    assert "1 word)" in shown
+    assert "cut off by the length limit: 1 translation\n" in shown
+
+
 def test_gzipped(regard: Run, test_set: tuple[str, str], tmp_path: Path) -> None:
     plain = regard("evaluate", *test_set, "--hypotheses", "test.en").stdout
     for name in test_set:
@@ -132,6 +141,13 @@ def test_doctor_of_a_run(regard: Run, run: Path) -> None:
     alone = json.loads(regard("evaluate", *test_set, "-m", "newest", "--json").stdout)
     assert averaging["the newest checkpoint alone"]["figure"] == alone["figures"][0]
     assert sorted(path.name for path in run.parent.iterdir() if path.name.startswith(".")) == []
+
+
+def test_more_checkpoints_than_there_are(regard: Run, run: Path, tmp_path: Path) -> None:
+    for option in ("--last", "--best"):
+        said = complaint(regard("average", run, "mean", option, "99", code=2))
+        assert said == f"regard: {option} 99: {run} has 2 validated checkpoints\n"
+    assert not (tmp_path / "mean").exists()
 
 
 def test_doctor_of_a_damaged_run(regard: Run, run: Path, folders: Folders) -> None:

@@ -68,6 +68,18 @@ def test_trace_of_a_given_translation(regard: Run, folders: Folders) -> None:
         assert expected in shown
 
 
+def test_no_line_ends_with_spaces(regard: Run, folders: Folders) -> None:
+    for arguments in (
+        ("info", folders["translator"]),
+        ("fill", "I [MASK] an [MASK].", "-m", folders["filler"]),
+        ("classify", "The bank.", "-m", folders["judge"]),
+        ("trace", "I ate an apple.", "-m", folders["translator"], "--device", "cpu"),
+    ):
+        lines = regard(*arguments).stdout.splitlines()
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert any("  " in line.strip() for line in lines), "columns are still lined up"
+
+
 def test_convert_there_and_back(regard: Run, folders: Folders, tmp_path: Path) -> None:
     for name, task in {"translator": "translate", "writer": "generate"}.items():
         there, back = tmp_path / f"{name}-there", tmp_path / f"{name}-back"

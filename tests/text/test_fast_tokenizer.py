@@ -81,8 +81,17 @@ def test_hostile_megabyte(fast: SimpleNamespace, hostile: str) -> None:
 
 
 def test_lone_surrogate(fast: SimpleNamespace) -> None:
-    with pytest.raises(InputError, match=r"^the text has a lone surrogate U\+DC80 at position 3, [^\n]*$"):
-        fast.ours.encode("abc\udc80")
+    for code in (0xD800, 0xDC7F, 0xDD00):
+        with pytest.raises(InputError, match=rf"^the text has a lone surrogate U\+{code:X} at position 3, [^\n]*$"):
+            fast.ours.encode(f"abc{chr(code)}")
+
+
+@pytest.mark.parametrize("byte", [0x80, 0xE9, 0xFF])
+def test_a_byte_that_is_not_utf8(fast: SimpleNamespace, byte: int) -> None:
+    text = "né".encode() + bytes([byte]) + b"e"
+    for encode in (fast.ours.encode, lambda text: fast.ours.encode_to_embed(text, 9)):
+        with pytest.raises(InputError, match=rf"^the text is not UTF-8: its byte 4 is 0x{byte:X}$"):
+            encode(text.decode("utf-8", "surrogateescape"))
 
 
 @pytest.mark.parametrize("wrong", [-1, 10**6, 2**40])

@@ -67,6 +67,12 @@ def test_an_empty_directory(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def test_a_run_instead_of_its_model(tmp_path: Path) -> None:
+    saved(tmp_path / "model", SAMPLES["bert"][0], "regard")
+    with one_clear_line(ModelError, f"{tmp_path}: there is no {CONFIG}", f"its model is {tmp_path / 'model'}"):
+        load(tmp_path)
+
+
 # ---- config.json ----
 
 
@@ -191,6 +197,17 @@ def test_unknown_model_type(theirs: Callable[[str], Path]) -> None:
         load(directory)
     change_json(directory / CONFIG, model_type="t5")
     with one_clear_line(ModelError, str(directory / CONFIG), "'t5'", "marian, bert, roformer, gpt2, llama, vit"):
+        load(directory)
+
+
+@pytest.mark.parametrize("value", [["bert"], None, 7, ["x" * 1000]])
+def test_a_kind_that_is_no_text(own: Path, theirs: Callable[[str], Path], value: object) -> None:
+    change_json(own / CONFIG, family=value)
+    with one_clear_line(ModelError, str(own / CONFIG), "'family' must be a text, not "):
+        load(own)
+    directory = theirs("bert")
+    change_json(directory / CONFIG, model_type=value)
+    with one_clear_line(ModelError, str(directory / CONFIG), "'model_type' must be a text, not "):
         load(directory)
 
 
@@ -592,6 +609,8 @@ def test_a_broken_tokenizer(either: Path) -> None:
             '[{"type": "x.Pooling", "path": "1_Pooling"}]',
             {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
         ),
+        ('[{"type": "x.Pooling", "path": "1_Pooling"}]', {"pooling_mode": "max"}),
+        ('[{"type": "x.Pooling", "path": "1_Pooling"}]', {"pooling_mode": ["cls", "mean"]}),
         ('[{"type": "x.Pooling", "path": ".."}]', None),
         ('[{"type": "x.Pooling", "path": "../elsewhere"}]', None),
     ],

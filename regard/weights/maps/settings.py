@@ -5,6 +5,7 @@ from typing import Literal, TypeVar, get_args
 
 from regard.errors import ConfigError
 from regard.models.config import Activation
+from regard.wording import counted
 
 Plain = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Value = TypeVar("Value")
@@ -93,7 +94,8 @@ def labels(raw: Mapping[str, object]) -> tuple[str, ...]:
     try:
         return tuple(str(table[str(i)]) for i in range(len(table)))
     except KeyError as error:
-        raise ConfigError(f"config.json: 'id2label' has {len(table)} entries, but none for {error}") from None
+        entries = counted(len(table), "entry", "entries")
+        raise ConfigError(f"config.json: 'id2label' has {entries}, but none for {error}") from None
 
 
 def their_labels(ours: tuple[str, ...]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.errors import WeightsError
 from regard.models.config import BlockConfig
+from regard.wording import counted
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ def to_ours(theirs: Mapping[str, Tensor], foreign: Foreign, rows: list[Row], whe
                     ours.update(zip(names, _laid_out(entry, tensor, name, where), strict=True))
     if left:
         first = ", ".join(sorted(left)[:3])
-        raise WeightsError(f"{where}: no part of the model is called {first} ({len(left)} tensors left over)")
+        raise WeightsError(
+            f"{where}: no part of the model is called {first} ({counted(len(left), 'tensor')} left over)"
+        )
     return ours
 
 

@@ -1,0 +1,19 @@
+"""One of a thing, and several."""
+
+import pytest
+
+from regard.wording import counted
+
+
+@pytest.mark.parametrize(
+    ("number", "things", "expected"),
+    [
+        (0, ("pair",), "0 pairs"),
+        (1, ("pair",), "1 pair"),
+        (2000, ("pair",), "2,000 pairs"),
+        (1, ("batch", "batches"), "1 batch"),
+        (3, ("batch", "batches"), "3 batches"),
+    ],
+)
+def test_counted(number: int, things: tuple[str, ...], expected: str) -> None:
+    assert counted(number, *things) == expected
