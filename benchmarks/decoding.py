@@ -30,6 +30,7 @@ from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.weights import store
 from regard.weights.directory import Stored
+from regard.weights.quantize import quantize
 
 VOCAB, READ, WRITTEN = 32_000, 26, 30
 PAD, START, END = 0, 1, 2
@@ -52,8 +53,10 @@ def random_model(folder: Path) -> Seq2Seq:
     return model
 
 
-def regards(folder: Path) -> Run:
+def regards(folder: Path, *, int8: bool) -> Run:
     model = regard.load(folder / "regard")
+    if int8:
+        quantize(model.network)
 
     def run(sources: list[list[int]], beam: int) -> int:
         found = model.write(sources, beam=beam, min_new=WRITTEN, max_new=WRITTEN)
@@ -124,7 +127,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = random_model(folder)
-        contenders: dict[str, Run] = {"regard float32": regards(folder)}
+        contenders: dict[str, Run] = {
+            "regard float32": regards(folder, int8=False),
+            "regard int8": regards(folder, int8=True),
+        }
         for compute in ("float32", "int8"):
             for workers in sorted({1, threads}):
                 title = f"CTranslate2 {compute} {workers} x {threads // workers}"

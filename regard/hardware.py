@@ -162,11 +162,11 @@ def _entry(isa: str | None) -> Path:
         version = metadata.version("torch")  # torch.__version__ would be an import of torch
     except metadata.PackageNotFoundError:
         version = "unknown"
-    machine = json.dumps([_cpu(), version, platform.platform(), sys.version, isa])
-    return _cache_folder() / f"hardware-{hashlib.sha256(machine.encode()).hexdigest()[:24]}.json"
+    machine = json.dumps([cpu(), version, platform.platform(), sys.version, isa])
+    return cache_folder() / f"hardware-{hashlib.sha256(machine.encode()).hexdigest()[:24]}.json"
 
 
-def _cpu() -> str:
+def cpu() -> str:
     """Model and flags of the first CPU; the rest of the file changes with the clock and is slow to read."""
     kept = re.compile(r"(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+)\s*:")
     try:
@@ -176,7 +176,7 @@ def _cpu() -> str:
         return platform.processor()
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     home, xdg = os.path.expanduser("~"), os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(xdg):  # the standard says to ignore a relative one
         return Path(xdg, "regard")

@@ -72,7 +72,7 @@ def test_real_probe_on_this_machine(tmp_path: Path) -> None:
     assert found.isa_cap in (None, CAP)
     assert os.environ.get(ISA) == found.isa_cap
     assert found.bfloat16, "torch emulates bfloat16 on every CPU without the instructions"
-    flags = hardware._cpu()
+    flags = hardware.cpu()
     if "avx2" in flags:
         assert found.int8
         assert not found.int8_wide or "vnni" in flags, "without VNNI, 8-bit weights saturate"
@@ -222,23 +222,23 @@ def test_cache_folder_without_permission(tmp_path: Path) -> None:
 
 def test_another_machine_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hardware.capabilities(GOOD)
-    monkeypatch.setattr(hardware, "_cpu", lambda: "flags: another CPU, the same home")
+    monkeypatch.setattr(hardware, "cpu", lambda: "flags: another CPU, the same home")
     assert hardware.capabilities(DIES) == NOTHING
     assert len(entries(tmp_path)) == 2
 
 
 def test_cpu_description_lasts() -> None:
-    assert hardware._cpu() == hardware._cpu() != ""
-    assert "MHz" not in hardware._cpu()
+    assert hardware.cpu() == hardware.cpu() != ""
+    assert "MHz" not in hardware.cpu()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder has another name elsewhere")
 def test_cache_folder_follows_the_standard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert hardware._cache_folder() == tmp_path / "cache/regard"
+    assert hardware.cache_folder() == tmp_path / "cache/regard"
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert hardware._cache_folder() == tmp_path / ".cache/regard"
+        assert hardware.cache_folder() == tmp_path / ".cache/regard"
 
 
 # --- import, device, number format, threads ---

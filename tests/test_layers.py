@@ -11,7 +11,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 ROWS = [  # only downhill: a folder may import from rows above its own here, and from itself
     "errors wording",
-    "config hardware probe",
+    "config crew hardware probe",
+    "native",
     "text blocks",
     "data models",
     "weights decoding",

@@ -55,7 +55,11 @@ SEARCH: list[
     ("--n-best", int, "How many translations or samples."),
     ("--length-penalty", float, "Exponent: more favours longer texts."),
     ("--length-form", click.Choice(["plain", "paper"]), "Divide by n^α, or by the paper's ((5 + n) / 6)^α."),
-    ("--patience", float, "Stop when so many times the beam has ended, not when none can win any more."),
+    (
+        "--patience",
+        float,
+        "Stop when so many times the beam has ended (1); 1000 is until none can win any more.",
+    ),
     ("--temperature", float, "Sample, more boldly the higher; 0 does not."),
     ("--top-k", int, "Sample among so many tokens."),
     ("--top-p", float, "Sample among the fewest tokens with so much probability."),

@@ -92,14 +92,14 @@ def beam_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | N
     device, read, end = opening.first_BL.device, opening.read, opening.end
     ends = torch.tensor(end, dtype=torch.long, device=device)
     sentences = [Sentence(settings, limit) for limit in opening.limits(settings)]
+    wanted = settings.beam * (1 + len(end))  # each row has len(end) ends, so `beam` of so many go on
     going, said, ask = sentences, 0, Ask(opening.first_BL)
     nothing = torch.zeros(len(sentences), 0, device=device)
     rows = Rows(opening.seen_BL, opening.forced_BP, nothing.sum(1), nothing)
     while any(said < sentence.limit for sentence in going):
-        weighed = Weighed((yield ask), rows.seen_RL, rules, rows.forced_at(said))
+        weighed = Weighed((yield ask), rows.seen_RL, rules, rows.forced_at(said), wanted=wanted)
         said += 1
-        # each row has len(end) ends, so among so many there are `beam` that go on
-        sums_SC, rows_SC, tokens_SC = continuations(weighed, rows.sums_R, len(going), settings.beam * (1 + len(end)))
+        sums_SC, rows_SC, tokens_SC = continuations(weighed, rows.sums_R, len(going), wanted)
         own_SC = weighed.own(rows_SC, tokens_SC)
         ended_SC = torch.isin(tokens_SC, ends)
 

@@ -11,7 +11,10 @@ from torch import Tensor
 from regard.decoding.interface import NOTHING
 from regard.decoding.rules import Forbid, Rule, apply
 from regard.errors import ModelError
+from regard.native import kernels
 
+FEW = 64
+"""So many of the best are found by the compiled loop, which keeps them sorted as it goes."""
 CHUNK = 64
 """Tokens whose greatest is looked for first: the best C tokens are in the C chunks that have the greatest ones."""
 
@@ -22,17 +25,32 @@ class Weighed:
     Where `forced` holds a token, nothing else is left, and it is left as the model sees it.
     """
 
-    def __init__(self, logits_RV: Tensor, seen_RL: Tensor, rules: Sequence[Rule], forced_R: Tensor | None) -> None:
+    def __init__(
+        self, logits_RV: Tensor, seen_RL: Tensor, rules: Sequence[Rule], forced_R: Tensor | None, *, wanted: int
+    ) -> None:
+        """`wanted` is how many of the best will be asked for."""
         self._own_RV = own_RV = logits_RV.float().contiguous()
-        self._most_R1 = own_RV.amax(-1, keepdim=True)
-        self._rest_R1 = (own_RV - self._most_R1).exp_().sum(-1, keepdim=True).log_()  # the normaliser is most + rest
-        if not self._rest_R1.isfinite().all():
-            said = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
-            raise ModelError(said)
         # A few forbidden tokens are passed over among the best: cheaper than a copy of the logits without them.
         bans = [rule for rule in rules if isinstance(rule, Forbid) and rule.few]
         self._banned = sorted({token for ban in bans for token in ban.at(seen_RL)})
-        self._ruled_RV = apply([rule for rule in rules if rule not in bans], own_RV, seen_RL)
+        others = [rule for rule in rules if rule not in bans]
+        self._best: tuple[Tensor, Tensor] | None = None
+        # the normaliser of a row is most + rest
+        asked = min(wanted + len(self._banned), own_RV.shape[1])
+        if own_RV.device.type == "cpu" and kernels.available():
+            plain = not others and forced_R is None and asked <= FEW
+            most_R, rest_R, *found = kernels.weigh(own_RV, asked if plain else 1)
+            self._most_R1, self._rest_R1 = most_R[:, None], rest_R[:, None]
+            self._best = (found[0], found[1]) if plain else None
+        else:
+            self._most_R1 = own_RV.amax(-1, keepdim=True)
+            self._rest_R1 = (
+                (own_RV - self._most_R1).exp_().sum(-1, keepdim=True).log_()
+            )  # the normaliser is most + rest
+        if not self._rest_R1.isfinite().all():
+            said = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
+            raise ModelError(said)
+        self._ruled_RV = apply(others, own_RV, seen_RL)
         if forced_R is not None:
             places_V = torch.arange(own_RV.shape[1], device=own_RV.device)
             only_RV = own_RV.masked_fill(places_V != forced_R[:, None], -torch.inf)
@@ -52,7 +70,8 @@ class Weighed:
 
     def best(self, count: int) -> tuple[Tensor, Tensor]:
         """Each row's best tokens: their log-probabilities as the rules left them, and their numbers. -> 2 x (R, C)"""
-        logits_RC, tokens_RC = best_of_many(self._ruled_RV, count + len(self._banned))
+        asked = count + len(self._banned)
+        logits_RC, tokens_RC = best_of_many(self._ruled_RV, asked) if self._best is None else self._best
         if self._banned:
             logits_RC, order_RC = best(self._without_banned(logits_RC, tokens_RC), count)
             tokens_RC = tokens_RC.gather(1, order_RC)

@@ -4,18 +4,22 @@ Texts wait in the order of their length and begin in groups. Each group is searc
 not know of the others; each step, all groups' rows go through the model together.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
+from regard.crew import crew
 from regard.decoding.interface import Ask, Asking, Hypothesis, Opening
 from regard.decoding.search import asking
 from regard.decoding.settings import Search
 
 ROWS = 256
-"""Rows in one pass, about: more of them make better matrix products, until their keys and values fill the caches."""
+"""Rows in one pass of one worker, about: more make better matrix products, until keys and values fill the caches."""
 TOKENS = 16384
 """Tokens that are read at once, padding included: what bounds the memory of long texts."""
 ENOUGH = 4
@@ -44,25 +48,56 @@ class _Running(Generic[G]):
 
 
 def run(
-    begin: Begin[G], answer: Answer[G], lengths: Sequence[int], settings: Search, *, rows: int = ROWS
+    begin: Begin[G],
+    answer: Answer[G],
+    lengths: Sequence[int],
+    settings: Search,
+    *,
+    rows: int = ROWS,
+    workers: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for every text; `lengths` says how long each is, more or less, for those alike to go together."""
-    waiting = sorted(range(len(lengths)), key=lambda text: lengths[text])  # the longest first: they take longest
+    """Search for every text; `lengths` says how long each is, more or less, for those alike to go together.
+
+    Where there are texts enough, every core has a worker with groups of its own.
+    """
+    waiting = deque(sorted(range(len(lengths)), key=lambda text: -lengths[text]))  # the longest take longest
     found: list[list[Hypothesis]] = [[] for _ in lengths]
-    running: list[_Running[G]] = []
     width = max(settings.beam, settings.n_best)
-    while waiting or running:
-        room = (rows - sum(len(each.ask.new_RL) for each in running)) // width
-        if waiting and (not running or room >= rows // width // ENOUGH):
-            texts = [waiting.pop()]
-            while waiting and len(texts) < room and (1 + len(texts)) * lengths[texts[0]] <= TOKENS:
-                texts.append(waiting.pop())
-            group, opening = begin(texts)
-            _go_on(_Running(texts, group, asking(opening, settings), Ask(opening.first_BL)), None, running, found)
-        logits = answer([each.group for each in running], [each.ask.new_RL for each in running]) if running else []
-        answered, running = running, []
-        for each, logits_RV in zip(answered, logits, strict=True):
-            _go_on(each, logits_RV, running, found)
+
+    def take(room: int) -> list[int]:
+        """The next texts that fit: so many, and so many tokens."""
+        with lock:
+            texts: list[int] = []
+            while waiting and len(texts) < room and (1 + len(texts)) * lengths[(texts or waiting)[0]] <= TOKENS:
+                texts.append(waiting.popleft())
+            return texts or ([waiting.popleft()] if waiting and room > 0 else [])
+
+    def work() -> None:
+        running: list[_Running[G]] = []
+        while waiting or running:
+            room = (share - sum(len(each.ask.new_RL) for each in running)) // width
+            if waiting and (not running or room >= share // width // ENOUGH):
+                texts = take(max(room, 1))
+                if texts:
+                    group, opening = begin(texts)
+                    each = _Running(texts, group, asking(opening, settings), Ask(opening.first_BL))
+                    _go_on(each, None, running, found)
+            logits = answer([each.group for each in running], [each.ask.new_RL for each in running]) if running else []
+            answered, running = running, []
+            for each, logits_RV in zip(answered, logits, strict=True):
+                _go_on(each, logits_RV, running, found)
+
+    lock = Lock()
+    count = min(torch.get_num_threads(), len(lengths) // 4) if workers is None else workers
+    if count <= 1:
+        share = rows
+        work()
+        return found
+    # a worker should not take all that waits at once
+    share = min(rows, max(width, -(-len(lengths) * width // (2 * count))))
+    with crew(count) as pool:
+        for done in [pool.submit(torch.inference_mode()(work)) for _ in range(count)]:
+            done.result()
     return found
 
 

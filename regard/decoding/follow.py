@@ -62,7 +62,8 @@ def follow(
         logits_RV = yield ask
         if said == 0 and copies > 1:
             logits_RV = logits_RV[copied_R]
-        weighed = Weighed(logits_RV, seen_RL, rules, forced_RP[:, said] if said < forced_RP.shape[1] else None)
+        forced_R = forced_RP[:, said] if said < forced_RP.shape[1] else None
+        weighed = Weighed(logits_RV, seen_RL, rules, forced_R, wanted=1)
         tokens_R = choose(weighed, writes)
         all_R = torch.arange(len(writes), device=tokens_R.device)
         own, ruled = weighed.own(all_R, tokens_R).tolist(), weighed.ruled(all_R, tokens_R).tolist()

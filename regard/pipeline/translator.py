@@ -20,6 +20,10 @@ from regard.pipeline.searching import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
 from regard.text.words import word_numbers
 
+LONGER, SPARE = 3, 32
+"""A translation has at most so many times the tokens of its source, and so many more."""
+LARGE = 256
+
 
 class Translator(Model):
     """An encoder reads the source, a decoder writes the target."""
@@ -65,7 +69,7 @@ class Translator(Model):
             memory = network.encode(*self._pad(rows))  # tokens -> states
             opening = Opening(
                 first_BL=torch.full((len(rows), 1), self._start(), device=self.device),
-                room=network.config.context - 1,
+                room=[min(network.config.context - 1, LONGER * len(row) + SPARE) for row in rows],
                 end=self.generation.end,
                 never=not_to_write(self, network.config.vocab),
                 seeds=[seed_for(settings.seed, row) for row in rows],  # each text has its own luck, in any company
@@ -76,7 +80,10 @@ class Translator(Model):
             logits_RV = network.next_logits(torch.cat(list(new))[:, 0], groups)  # tokens -> states -> logits
             return torch.split(logits_RV, [len(new_R1) for new_R1 in new])
 
-        return run(begin, answer, [len(row) for row in sources], settings)  # logits -> tokens
+        # for a small model the steps are short, and workers would wait for Python's lock
+        large = network.config.width >= LARGE and self.device.type == "cpu"
+        workers = None if large else 1
+        return run(begin, answer, [len(row) for row in sources], settings, workers=workers)  # logits -> tokens
 
     def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
         return Translation(

@@ -73,14 +73,16 @@ class Workers:
     @contextmanager
     def gathered(self, module: nn.Module) -> Iterator[None]:
         """The module with whole parameters everywhere, for as long as the block runs. Every worker must take part, and
-        do the same inside: blocks still gather and drop their own as they are passed through."""
+        do the same inside."""
         shards = [part for part in module.modules() if isinstance(part, FSDPModule)]
         for part in shards:
+            part.set_reshard_after_forward(False, recurse=False)  # or a block would drop them once it is passed through
             part.unshard()
         try:
             yield
         finally:
             for part in shards:
+                part.set_reshard_after_forward(part is not module, recurse=False)
                 part.reshard()
 
     def sum(self, numbers: Tensor) -> Tensor:

@@ -7,13 +7,12 @@ and they meet once an update, to add up their gradients: always in the same orde
 
 import copy
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import torch
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Strip, share_strip
+from regard.crew import crew
 from regard.data.batching import Batch
 
 MOST = 8
@@ -29,7 +28,7 @@ class Replicas:
     def __init__(self, module: nn.Module, count: int) -> None:
         self.modules = [module, *(_twin(module) for _ in range(count - 1))]
         self.strips: list[Strip] = [share_strip(each) for each in self.modules]
-        self.pool = _one_thread_each(count) if count > 1 else None
+        self.pool = crew(count) if count > 1 else None
 
     def learn(self, task: Learn, batches: Sequence[Batch]) -> Tensor:
         """Do the task with every batch once; the gradients are then where the first module's parameters are."""
@@ -50,9 +49,13 @@ class Replicas:
         return torch.stack([each.result() for each in waiting]).sum(0)
 
     def _add_gradients(self, modules: list[nn.Module]) -> None:
-        first, *others = ([p.grad for p in module.parameters() if p.grad is not None] for module in modules)
+        first, *others = (list(module.parameters()) for module in modules)
         for other in others:
-            torch._foreach_add_(first, other)
+            for own, more in zip(first, other, strict=True):
+                if own.grad is None:  # a part that this thread's tokens did not pass
+                    own.grad = more.grad
+                elif more.grad is not None:
+                    own.grad += more.grad
 
     def close(self) -> None:
         if self.pool is not None:
@@ -64,21 +67,3 @@ def _twin(module: nn.Module) -> nn.Module:
     for own, shared in zip(twin.parameters(), module.parameters(), strict=True):
         own.data = shared.data
     return twin
-
-
-def _one_thread_each(count: int) -> ThreadPoolExecutor:
-    """A pool in which every thread has its share of torch's threads; ours keeps all of them."""
-    whole = torch.get_num_threads()
-    share = max(1, whole // count)
-    started = Barrier(count + 1)
-
-    def start() -> None:
-        torch.set_num_threads(share)
-        started.wait()
-
-    pool = ThreadPoolExecutor(count, thread_name_prefix="replica")
-    for _ in range(count):
-        pool.submit(start)
-    started.wait()
-    torch.set_num_threads(whole)  # what threads that are started later begin with
-    return pool

@@ -89,9 +89,9 @@ def encoders(draw: st.DrawFn, positions: tuple[str, ...] = POSITIONS, **fixed: A
 
 
 @st.composite
-def translators(draw: st.DrawFn) -> Seq2Seq:
+def translators(draw: st.DrawFn, **fixed: Any) -> Seq2Seq:
     config = Seq2SeqConfig(
-        **draw(blocks(draw(st.sampled_from(POSITIONS)))),
+        **draw(blocks(draw(st.sampled_from(POSITIONS)))) | fixed,
         encoder_layers=1,
         decoder_layers=draw(st.integers(1, 2)),
         tied=draw(st.sampled_from(["none", "all"])),

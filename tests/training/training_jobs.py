@@ -18,7 +18,7 @@ from regard.training.settings import TrainSettings
 CONFIG = Seq2SeqConfig(
     vocab=40, width=16, heads=2, inner=32, encoder_layers=1, decoder_layers=1, context=16, dropout=0.2
 )
-SETTINGS = TrainSettings(updates=12, warmup=3, lr=0.01, validate_every=4, log_every=1)
+SETTINGS = TrainSettings(updates=12, warmup=3, lr=0.01, validate_every=4, log_every=1, replicas=1)
 
 
 class Epoch(list[Batch]):

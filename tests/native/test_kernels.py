@@ -1,0 +1,139 @@
+"""The compiled loops against torch, and regard without them."""
+
+import ctypes
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from regard.native import build, kernels
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
+same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
+SEEDS = st.integers(0, 10**6)
+
+
+def weights(outs: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    most = 127 if kernels.level() == 2 else 64
+    whole = torch.randint(-most, most + 1, (outs, width), generator=random, dtype=torch.int8)
+    return whole, torch.rand(outs, generator=random) + 0.5, torch.randn(outs, generator=random)
+
+
+@same_each_time
+@given(st.integers(1, 30), st.integers(1, 200), st.integers(1, 150), st.booleans(), SEEDS)
+def test_linear8_is_the_exact_product_of_whole_numbers(rows: int, width: int, outs: int, relu: bool, seed: int) -> None:
+    whole, scales, bias = weights(outs, width, seed)
+    x = torch.randn(rows, width, generator=torch.Generator().manual_seed(seed))
+    worth = x.abs().amax(1, keepdim=True) / 127
+    sums = (x / worth).round().double() @ whole.T.double()
+    expected = (sums * worth * scales + bias).float()
+    out = kernels.linear8(x, kernels.pack(whole, scales, bias), relu=relu)
+    # a number halfway between two whole ones may be rounded either way: one unit of one product
+    assert_close(out, expected.relu() if relu else expected, atol=float(worth.max() * 64 * 1.5), rtol=1e-5)
+    assert (out - (expected.relu() if relu else expected)).abs().median() < 1e-4
+
+
+@same_each_time
+@given(st.integers(1, 40), st.integers(1, 60), SEEDS)
+def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: int) -> None:
+    packed = kernels.pack(*weights(outs, 64, seed))
+    x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(seed))
+    together = kernels.linear8(x, packed)
+    alone = torch.cat([kernels.linear8(row[None], packed) for row in x])
+    assert torch.equal(together, alone)
+
+
+def test_a_row_of_nothing_is_the_bias() -> None:
+    whole, scales, bias = weights(9, 32, 1)
+    assert torch.equal(kernels.linear8(torch.zeros(2, 32), kernels.pack(whole, scales, bias)), bias.expand(2, 9))
+
+
+@same_each_time
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 40), st.sampled_from([8, 16, 24, 32, 40, 64]), SEEDS)
+def test_look_is_attention_over_the_places_of_a_row(slots: int, width: int, places: int, head: int, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    keys, values = (torch.randn(slots, 2, 64, head, generator=random)[:, :, :places] for _ in range(2))
+    rows = slots * width
+    q = torch.randn(rows, 4, head, generator=random)
+    of_slot = torch.arange(slots).repeat_interleave(width)
+    chosen = torch.stack([torch.randperm(places, generator=random)[: (places + 1) // 2] for _ in range(rows)])
+    mask = torch.zeros(rows, places, dtype=torch.bool).scatter_(1, chosen, True)
+    found = kernels.look(q, keys, values, of_slot.int(), chosen.int(), None)
+    expected = F.scaled_dot_product_attention(
+        q[:, :, None], keys[of_slot], values[of_slot], attn_mask=mask[:, None, None], enable_gqa=True
+    )
+    assert_close(found, expected[:, :, 0], atol=2e-6, rtol=1e-5)
+    lengths = torch.randint(1, places + 1, (rows,), generator=random)
+    first = torch.arange(places) < lengths[:, None]
+    found = kernels.look(q, keys, values, of_slot.int(), None, lengths.int())
+    expected = F.scaled_dot_product_attention(
+        q[:, :, None], keys[of_slot], values[of_slot], attn_mask=first[:, None, None], enable_gqa=True
+    )
+    assert_close(found, expected[:, :, 0], atol=2e-6, rtol=1e-5)
+
+
+@same_each_time
+@given(st.integers(1, 5), st.integers(1, 700), st.integers(1, 9), st.integers(2, 1000), SEEDS)
+def test_weigh_finds_the_first_of_the_sorted_and_the_normaliser(
+    rows: int, vocab: int, count: int, kinds: int, seed: int
+) -> None:
+    """Few kinds of numbers, so that there are many equals."""
+    count = min(count, vocab)
+    logits = torch.randint(kinds, (rows, vocab), generator=torch.Generator().manual_seed(seed)) / 50.0
+    most, rest, values, tokens = kernels.weigh(logits, count)
+    expected, places = logits.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(values, expected[:, :count])
+    assert torch.equal(tokens, places[:, :count])
+    assert_close(most + rest, logits.logsumexp(-1))
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+@pytest.mark.parametrize("place", [0, 3, 99])
+def test_broken_logits_have_no_normaliser(broken: float, place: int) -> None:
+    logits = torch.zeros(1, 100)
+    logits[0, place] = broken
+    most, rest, _, _ = kernels.weigh(logits, 3)
+    assert not (most + rest).isfinite().all()
+
+
+def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    assert build.library.__wrapped__() is None
+
+
+def test_what_does_not_compile_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kernels.c").write_text("this is no C")
+    monkeypatch.setattr(build, "SOURCE", tmp_path / "kernels.c")
+    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    assert build.library.__wrapped__() is None
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["_mm256_set1_epi8((char)0x80)", "raise(4)"], ids=["wrong", "dies"])
+def test_what_gives_wrong_results_or_dies_is_no_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    source = build.SOURCE.read_text()
+    if wrong == "raise(4)":  # SIGILL, as a CPU that cannot run its own instructions would
+        source = source.replace("#include <math.h>", "#include <math.h>\n#include <signal.h>")
+        source = source.replace("    Look l = {", "    raise(4);\n    Look l = {")
+    else:
+        source = source.replace(wrong, "_mm256_set1_epi8((char)0x81)")
+    (tmp_path / "kernels.c").write_text(source)
+    monkeypatch.setattr(build, "SOURCE", tmp_path / "kernels.c")
+    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    assert build.library.__wrapped__() is None
+
+
+def test_the_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    assert isinstance(build.library.__wrapped__(), ctypes.CDLL)
+    (made,) = (tmp_path / "cache").iterdir()
+    before = made.stat()
+    assert isinstance(build.library.__wrapped__(), ctypes.CDLL)
+    assert made.stat() == before
