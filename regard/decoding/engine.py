@@ -93,8 +93,7 @@ def run(
         share = rows
         work()
         return found
-    # a worker should not take all that waits at once
-    share = min(rows, max(width, -(-len(lengths) * width // (2 * count))))
+    share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
     with crew(count) as pool:
         for done in [pool.submit(torch.inference_mode()(work)) for _ in range(count)]:
             done.result()
