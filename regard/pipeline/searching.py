@@ -20,8 +20,8 @@ def search_settings(generation: Generation, options: Mapping[str, Any]) -> Searc
         "length_penalty": generation.length_penalty,
         "length_form": generation.length_form,
         "max_new": generation.max_new,
-        # To wait until nothing can win any more takes ten times as long where a score is a mean over the tokens: a row
-        # could always gain by going on. What that finds is no better liked.
+        # To wait until nothing can win any more takes nearly twice as long where a score is a mean over the tokens: a
+        # row could gain by going on to the limit. Measured on Multi30k, the BLEU is the same.
         "patience": 1.0,
     }
     if asked.get("n_best", 1) > own["beam"] and not asked.get("temperature"):
