@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from regard.native import kernels
 
+MOST = 64
+"""Weights go from -64 to 64: without VNNI, two products are added in 16 bits, and 2 x 255 x 64 is what fits."""
+
 
 class Int8Linear(nn.Module):
     """x weightsᵀ + bias. Only for using a model, not for training it."""
@@ -54,7 +57,3 @@ class Int8Linear(nn.Module):
         sums_RN = (x_RD / worth_R1).round() @ self.weight.T.float()
         out_RN = sums_RN * worth_R1 * self.scale
         return out_RN if self.bias is None else out_RN + self.bias
-
-
-MOST = 64
-"""Weights go from -64 to 64: without VNNI, two products are added in 16 bits, and 2 x 255 x 64 is what fits."""

@@ -19,10 +19,8 @@ WIDTH = 32
 """Widths must be a multiple of this for linear8."""
 
 
-@functools.cache
 def available() -> bool:
-    library = build.library()
-    return library is not None and prepare(library) > 0
+    return level() > 0
 
 
 @functools.cache
@@ -90,11 +88,13 @@ def pack(weights_ND: Tensor, scales_N: Tensor, bias_N: Tensor | None) -> Packed:
     outs, width = weights_ND.shape
     padded = -(-width // WIDTH) * WIDTH
     weights_ND = torch.nn.functional.pad(weights_ND, (0, padded - width)).contiguous()
-    panel = 64 if level() == 2 else 16
+    library = build.library()
+    assert library is not None, "ask available() first"
+    panel = library.panel(level())
     room = -(-outs // panel) * panel
     packed = torch.empty(room * padded, dtype=torch.int8)
     sums = torch.empty(room, dtype=torch.int32)
-    _call("pack")(_at(weights_ND), outs, padded, level(), _at(packed), _at(sums))
+    library.pack(_at(weights_ND), outs, padded, level(), _at(packed), _at(sums))
     scales, bias = torch.zeros(room), torch.zeros(room)
     scales[:outs] = scales_N
     if bias_N is not None:

@@ -9,7 +9,7 @@ from regard.native import build, kernels
 
 
 def main(path: str) -> None:
-    """Dies, or raises, where the library is not right on this machine."""
+    """Dies, or raises, where the library is not right on this machine; also where `assert` is switched off."""
     library = ctypes.CDLL(path)
     build.library = functools.cache(lambda: library)
     at_level = kernels.level()
@@ -21,7 +21,7 @@ def main(path: str) -> None:
         x, weights = torch.randint(-127, 128, (rows, 64)).float(), torch.randint(-most, most + 1, (83, 64))
         x[:, 0] = 127.0  # so that one is worth one
         out = kernels.linear8(x, kernels.pack(weights.to(torch.int8), torch.ones(83), None))
-        assert torch.equal(out, x @ weights.T.float())
+        torch.testing.assert_close(out, x @ weights.T.float(), rtol=0.0, atol=0.0)
     q, keys, values = torch.randn(3, 2, 16), torch.randn(2, 2, 9, 16), torch.randn(2, 2, 9, 16)
     slots = torch.tensor([0, 1, 1], dtype=torch.int32)
     looked = kernels.look(q, keys, values, slots, None, None)
@@ -30,5 +30,5 @@ def main(path: str) -> None:
     logits = torch.randn(3, 1000)
     greatest, rest, best, tokens = kernels.weigh(logits, 5)
     torch.testing.assert_close(greatest + rest, logits.logsumexp(-1))
-    assert torch.equal(best, logits.topk(5).values)
-    assert torch.equal(logits.gather(1, tokens), best)
+    torch.testing.assert_close(best, logits.topk(5).values, rtol=0.0, atol=0.0)
+    torch.testing.assert_close(logits.gather(1, tokens), best, rtol=0.0, atol=0.0)
