@@ -29,7 +29,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("weight", torch.zeros(outs, width, dtype=torch.int8))
         self.register_buffer("scale", torch.ones(outs))
         self.register_buffer("bias", torch.zeros(outs) if bias else None)
-        self._packed: kernels.Packed | None = None
+        self._ready: kernels.Weights | None = None
 
     @classmethod
     def of(cls, linear: nn.Linear) -> "Int8Linear":
@@ -44,12 +44,16 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x_RD = x.reshape(-1, self.in_features)
         if x.device.type == "cpu" and kernels.available():
-            if self._packed is None:
-                self._packed = kernels.pack(self.weight, self.scale, self.bias)
-            out_RN = kernels.linear8(x_RD.float(), self._packed)
+            out_RN = kernels.linear(x_RD.float(), self.ready())
         else:
             out_RN = self._by_torch(x_RD.float())
         return out_RN.view(*x.shape[:-1], self.out_features).to(x.dtype)
+
+    def ready(self) -> kernels.Weights:
+        """The weights as the compiled loops read them."""
+        if self._ready is None:
+            self._ready = kernels.Weights.of_int8(self.weight, self.scale, self.bias)
+        return self._ready
 
     def _by_torch(self, x_RD: Tensor) -> Tensor:
         worth_R1 = x_RD.abs().amax(1, keepdim=True) / 127

@@ -4,13 +4,12 @@ A beam's hypotheses share most of their past, and change places at every step. N
 stays where it was written, next to those of the sentence's other rows, and a row knows which of them are its own past.
 What a sentence looks at, its memory, is there once, and all its rows look at it.
 
-    Lane    one group's sentences in one attention
     Seats   which row is in which slot
-    Group   one group: its lanes, and who looks at what
+    Group   one group: the keys and values of its sentences, and who looks at what
     Lanes   some groups side by side, as the cache of one pass through a decoder
 
 R rows of all groups  S slots: a sentence each  W rows of a slot  P places: keys that were written  M memory length
-H key/value heads  K head width
+N blocks  H key/value heads  K head width
 """
 
 from collections.abc import Sequence
@@ -21,52 +20,10 @@ from torch import Tensor
 from regard.blocks import masks
 from regard.blocks.attend import attend
 from regard.blocks.trace import Trace
-from regard.native import kernels
+from regard.native.stack import Seated
 
 CROWDED = 0.75
 """When fewer of the slots than this are still in use, they are moved together."""
-
-
-class Lane:
-    """Keys and values in slots; room for more of them doubles when it is used up."""
-
-    def __init__(self, keys_SHPK: Tensor | None = None, values_SHPK: Tensor | None = None) -> None:
-        # cloned: `contiguous` leaves a tensor with a dimension of 1 as it is, whatever its strides
-        whole = torch.contiguous_format
-        self._keys = None if keys_SHPK is None else keys_SHPK.clone(memory_format=whole)
-        self._values = None if values_SHPK is None else values_SHPK.clone(memory_format=whole)
-        self._places = 0 if keys_SHPK is None else keys_SHPK.shape[2]
-
-    @property
-    def both(self) -> tuple[Tensor, Tensor]:
-        assert self._keys is not None
-        assert self._values is not None
-        return self._keys[:, :, : self._places], self._values[:, :, : self._places]
-
-    def write(self, seats: "Seats", keys_RHK: Tensor, values_RHK: Tensor) -> None:
-        """A key and a value of each row, at its seat's place."""
-        start, end = self._places, self._places + seats.width
-        if self._keys is None or self._values is None or end > self._keys.shape[2]:
-            self._keys, self._values = (
-                _roomier(old, new, seats.slots, start, 2 * end)
-                for old, new in ((self._keys, keys_RHK), (self._values, values_RHK))
-            )
-        places_R = start + seats.rows_R % seats.width
-        self._keys[seats.slots_R, :, places_R] = keys_RHK
-        self._values[seats.slots_R, :, places_R] = values_RHK
-        self._places = end
-
-    def keep(self, slots: Tensor) -> None:
-        if self._keys is not None and self._values is not None:
-            self._keys, self._values = self._keys[slots], self._values[slots]
-
-
-def _roomier(old: Tensor | None, new_RHK: Tensor, slots: int, used: int, room: int) -> Tensor:
-    # zeros: where nobody sits nothing is written, and what is looked past must be a number all the same
-    bigger = new_RHK.new_zeros(slots, new_RHK.shape[1], room, new_RHK.shape[2])
-    if old is not None:
-        bigger[:, :, :used] = old[:, :, :used]
-    return bigger
 
 
 class Seats:
@@ -93,25 +50,27 @@ class Seats:
 class Group:
     """Sentences that began together, so all their rows are equally long."""
 
-    def __init__(self, memory: Sequence[tuple[Tensor, Tensor]], present_SM: Tensor) -> None:
-        """`memory`: each block's keys and values of what was read, (S, H, M, K); `present`: True where it is real."""
-        keys, _ = memory[0]
-        self.own = [Lane() for _ in memory]
-        self.memory = [Lane(*pair) for pair in memory]
+    def __init__(self, memory_N2SHMK: Tensor, present_SM: Tensor) -> None:
+        """`memory`: each block's keys and values of what was read; `present`: True where it is real."""
+        slots = memory_N2SHMK.shape[2]
         self.said = 0
+        self._memory = memory_N2SHMK
+        self._own = memory_N2SHMK[:, :, :, :, :0]  # (N, 2, S, H, P, K), P with room for more
         self._present_SM = present_SM
-        self._lengths_S = _lengths(present_SM)
-        self._seats = Seats(torch.arange(len(keys), device=keys.device), len(keys), 1)
-        self._places_RT = torch.zeros(len(keys), 0, dtype=torch.int32, device=keys.device)  # where a row's past lies
+        self._lengths_S = present_SM.sum(1).int()
+        self._seats = Seats(torch.arange(slots, device=present_SM.device), slots, 1)
+        self._places_RT = self._seats.rows_R.new_zeros(slots, 0, dtype=torch.int32)  # where a row's past lies
         self._written = 0  # places
         self._times: list[int] = []  # which token of its row each place holds
-        self._compiled = keys.device.type == "cpu" and keys.dtype == torch.float32 and keys.shape[3] % 8 == 0
-        self._compiled = self._compiled and kernels.available()
         self._own_mask: Tensor | None = None
 
     @property
     def rows(self) -> int:
         return len(self._places_RT)
+
+    @property
+    def blocks(self) -> int:
+        return len(self._memory)
 
     def reorder(self, rows_R: Tensor) -> None:
         """Row i goes on as row `rows[i]` did; rows of one sentence stay next to each other."""
@@ -125,15 +84,10 @@ class Group:
             slots_R = used[slots_R]  # no need to move yet: some slots are empty
         elif len(used) < slots:
             slots = len(used)
-            self._keep(used)
+            self._memory, self._own = self._memory[:, :, used], self._own[:, :, used]
+            self._present_SM, self._lengths_S = self._present_SM[used], self._lengths_S[used]
         first_R = torch.cat((counts.new_zeros(1), counts.cumsum(0)[:-1])).repeat_interleave(counts)
         self._seats = Seats(slots_R * width + torch.arange(len(rows_R), device=rows_R.device) - first_R, slots, width)
-
-    def _keep(self, slots: Tensor) -> None:
-        for lane in (*self.own, *self.memory):
-            lane.keep(slots)
-        self._present_SM = self._present_SM[slots]
-        self._lengths_S = None if self._lengths_S is None else self._lengths_S[slots]
 
     def say(self) -> None:
         """Every row is about to write one more key, at the place of its seat."""
@@ -144,6 +98,21 @@ class Group:
         self._times += [self.said] * seats.width
         self.said += 1
         self._own_mask = None
+        blocks, pair, slots, heads, room, width = self._own.shape
+        if self._written > room:
+            # zeros: where nobody sits nothing is written, and what is looked past must be a number all the same
+            bigger = self._own.new_zeros(blocks, pair, slots, heads, max(2 * room, 8 * seats.width), width)
+            bigger[:, :, :, :, :room] = self._own
+            self._own = bigger
+
+    def seated(self) -> Seated:
+        """The same for the compiled pass; good until the next `reorder` or `say`."""
+        seats = self._seats
+        tensors = (self._own, self._memory, seats.small_slots_R, self._places_RT, self._lengths_S)
+        return Seated(
+            *(tensor.data_ptr() for tensor in tensors),
+            *(self.rows, self.said, seats.slots, self._own.shape[4], seats.slots, self._memory.shape[4]),
+        )
 
     def _may_look_back(self) -> Tensor | None:
         if self._seats.width == 1:
@@ -156,30 +125,21 @@ class Group:
         self, block: int, q_RHK: Tensor, keys_RHK: Tensor, values_RHK: Tensor, bias_RHT: Tensor | None
     ) -> Tensor:
         """Self-attention of one new token a row; the bias is one for each token, the newest last. -> (R, H, K)"""
-        lane, seats = self.own[block], self._seats
-        lane.write(seats, keys_RHK, values_RHK)
-        if self._compiled and bias_RHT is None:
-            return kernels.look(q_RHK, *lane.both, seats.small_slots_R, self._places_RT, None)
+        seats = self._seats
+        newest_R = self._places_RT[:, -1].long()
+        for lane_SHPK, new_RHK in zip(self._own[block], (keys_RHK, values_RHK), strict=True):
+            lane_SHPK[seats.slots_R, :, newest_R] = new_RHK
+        keys, values = self._own[block, :, :, :, : self._written]
         bias = None
         if bias_RHT is not None:
             bias = seats.in_slots(bias_RHT[:, :, -self.said :][:, :, self._times])
         if self._own_mask is None:
             self._own_mask = self._may_look_back()  # the same for all blocks
-        return seats.as_rows(attend(seats.in_slots(q_RHK), *lane.both, self._own_mask, bias=bias))
+        return seats.as_rows(attend(seats.in_slots(q_RHK), keys, values, self._own_mask, bias=bias))
 
     def look_at_memory(self, block: int, q_RHK: Tensor) -> Tensor:
-        lane, seats = self.memory[block], self._seats
-        if self._compiled and self._lengths_S is not None:
-            lengths_R = self._lengths_S[seats.slots_R]
-            return kernels.look(q_RHK, *lane.both, seats.small_slots_R, None, lengths_R)
-        return seats.as_rows(attend(seats.in_slots(q_RHK), *lane.both, masks.padding(self._present_SM)))
-
-
-def _lengths(present_SM: Tensor) -> Tensor | None:
-    """How much of each memory is real, where it is the first of it."""
-    lengths_S = present_SM.sum(1)
-    first_SM = torch.arange(present_SM.shape[1], device=present_SM.device) < lengths_S[:, None]
-    return lengths_S.int() if torch.equal(first_SM, present_SM) else None
+        seats, (keys, values) = self._seats, self._memory[block]
+        return seats.as_rows(attend(seats.in_slots(q_RHK), keys, values, masks.padding(self._present_SM)))
 
 
 class Lanes:
@@ -189,7 +149,7 @@ class Lanes:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = groups
-        self.blocks = [_BlockLanes(groups, block) for block in range(len(groups[0].own))]
+        self.blocks = [_BlockLanes(groups, block) for block in range(groups[0].blocks)]
         for group in groups:
             group.say()
 

@@ -1,11 +1,10 @@
 """Many texts, one model that is never idle: texts that are done leave, and waiting ones take their place.
 
-Texts wait in the order of their length and begin in groups. Each group is searched by a search of its own, which does
-not know of the others; each step, all groups' rows go through the model together.
+Texts wait in the order of their length. Every core has a worker, which begins some of them together when it has room.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
@@ -23,7 +22,77 @@ ROWS = 256
 TOKENS = 16384
 """Tokens that are read at once, padding included: what bounds the memory of long texts."""
 ENOUGH = 4
-"""A new group begins when it can fill a quarter of the rows, or when nothing else is under way."""
+"""New texts begin when they can fill a quarter of the rows, or when nothing else is under way."""
+
+Found = Iterable[tuple[int, list[Hypothesis]]]
+"""Texts that are done, by their numbers, with what was found for each."""
+
+
+class Worker(Protocol):
+    """Searches for some texts at a time; one thread's own."""
+
+    @property
+    def rows(self) -> int:
+        """Of all texts that are under way."""
+
+    def begin(self, texts: Sequence[int]) -> Found:
+        """Texts, by their numbers; those that are done before they began."""
+
+    def go_on(self, most: int, wanted: int) -> Found:
+        """A step or more, at the most until there is room for `wanted` of `most` rows."""
+
+    def close(self) -> None: ...
+
+
+def run(
+    hire: Callable[[], Worker],
+    lengths: Sequence[int],
+    width: int,
+    *,
+    rows: int = ROWS,
+    workers: int | None = None,
+) -> list[list[Hypothesis]]:
+    """Search for every text, which has `width` rows; `lengths` says how long each is, for those alike to go together."""
+    waiting = deque(sorted(range(len(lengths)), key=lambda text: -lengths[text]))  # the longest take longest
+    found: list[list[Hypothesis]] = [[] for _ in lengths]
+    lock = Lock()
+
+    def take(room: int) -> list[int]:
+        """The next texts that fit: so many, and so many tokens."""
+        with lock:
+            texts: list[int] = []
+            while waiting and len(texts) < room and (1 + len(texts)) * lengths[(texts or waiting)[0]] <= TOKENS:
+                texts.append(waiting.popleft())
+            return texts or ([waiting.popleft()] if waiting and room > 0 else [])
+
+    def work() -> None:
+        worker = hire()
+        try:
+            while waiting or worker.rows:
+                room = (share - worker.rows) // width
+                if waiting and (not worker.rows or room >= share // width // ENOUGH):
+                    texts = take(max(room, 1))
+                    for text, hypotheses in worker.begin(texts) if texts else ():
+                        found[text] = hypotheses
+                wanted = max(share // ENOUGH, width) if waiting else share
+                for text, hypotheses in worker.go_on(share, wanted):
+                    found[text] = hypotheses
+        finally:
+            worker.close()
+
+    count = min(torch.get_num_threads(), len(lengths) // 4) if workers is None else workers
+    if count <= 1:
+        share = rows
+        work()
+        return found
+    share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
+    with crew(count) as pool:
+        for done in [pool.submit(torch.inference_mode()(work)) for _ in range(count)]:
+            done.result()
+    return found
+
+
+# ---- searches that ask, and a model that answers all of them in one pass -----------------------------------------
 
 
 class Reordered(Protocol):
@@ -40,76 +109,46 @@ Answer = Callable[[Sequence[G], Sequence[Tensor]], Sequence[Tensor]]
 
 
 @dataclass
-class _Running(Generic[G]):
+class _Group(Generic[G]):
     texts: Sequence[int]
-    group: G
+    remembered: G
     asking: Asking
     ask: Ask
 
 
-def run(
-    begin: Begin[G],
-    answer: Answer[G],
-    lengths: Sequence[int],
-    settings: Search,
-    *,
-    rows: int = ROWS,
-    workers: int | None = None,
-) -> list[list[Hypothesis]]:
-    """Search for every text; `lengths` says how long each is, more or less, for those alike to go together.
+class Asked(Generic[G]):
+    """Texts that begin together are searched by a search of their own, which does not know of the others."""
 
-    Where there are texts enough, every core has a worker with groups of its own.
-    """
-    waiting = deque(sorted(range(len(lengths)), key=lambda text: -lengths[text]))  # the longest take longest
-    found: list[list[Hypothesis]] = [[] for _ in lengths]
-    width = max(settings.beam, settings.n_best)
+    def __init__(self, begin: Begin[G], answer: Answer[G], settings: Search) -> None:
+        self._begin, self._answer, self._settings = begin, answer, settings
+        self._running: list[_Group[G]] = []
 
-    def take(room: int) -> list[int]:
-        """The next texts that fit: so many, and so many tokens."""
-        with lock:
-            texts: list[int] = []
-            while waiting and len(texts) < room and (1 + len(texts)) * lengths[(texts or waiting)[0]] <= TOKENS:
-                texts.append(waiting.popleft())
-            return texts or ([waiting.popleft()] if waiting and room > 0 else [])
+    @property
+    def rows(self) -> int:
+        return sum(len(each.ask.new_RL) for each in self._running)
 
-    def work() -> None:
-        running: list[_Running[G]] = []
-        while waiting or running:
-            room = (share - sum(len(each.ask.new_RL) for each in running)) // width
-            if waiting and (not running or room >= share // width // ENOUGH):
-                texts = take(max(room, 1))
-                if texts:
-                    group, opening = begin(texts)
-                    each = _Running(texts, group, asking(opening, settings), Ask(opening.first_BL))
-                    _go_on(each, None, running, found)
-            logits = answer([each.group for each in running], [each.ask.new_RL for each in running]) if running else []
-            answered, running = running, []
+    def begin(self, texts: Sequence[int]) -> Found:
+        remembered, opening = self._begin(texts)
+        each = _Group(texts, remembered, asking(opening, self._settings), Ask(opening.first_BL))
+        return self._resume(each, None)
+
+    def go_on(self, most: int, wanted: int) -> Found:
+        answered, self._running = self._running, []
+        if answered:
+            logits = self._answer([each.remembered for each in answered], [each.ask.new_RL for each in answered])
             for each, logits_RV in zip(answered, logits, strict=True):
-                _go_on(each, logits_RV, running, found)
+                yield from self._resume(each, logits_RV)
 
-    lock = Lock()
-    count = min(torch.get_num_threads(), len(lengths) // 4) if workers is None else workers
-    if count <= 1:
-        share = rows
-        work()
-        return found
-    share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
-    with crew(count) as pool:
-        for done in [pool.submit(torch.inference_mode()(work)) for _ in range(count)]:
-            done.result()
-    return found
+    def _resume(self, each: _Group[G], logits_RV: Tensor | None) -> Found:
+        """Let a search go on with its answer, to its next question or to its end."""
+        try:
+            each.ask = next(each.asking) if logits_RV is None else each.asking.send(logits_RV)
+        except StopIteration as stop:
+            return list(zip(each.texts, stop.value, strict=True))
+        if each.ask.rows_R is not None:
+            each.remembered.reorder(each.ask.rows_R)
+        self._running.append(each)
+        return []
 
-
-def _go_on(
-    each: _Running[G], logits_RV: Tensor | None, running: list[_Running[G]], found: list[list[Hypothesis]]
-) -> None:
-    """Let a search go on with its answer, to its next question or to its end."""
-    try:
-        each.ask = next(each.asking) if logits_RV is None else each.asking.send(logits_RV)
-    except StopIteration as stop:
-        for text, hypotheses in zip(each.texts, stop.value, strict=True):
-            found[text] = hypotheses
-        return
-    if each.ask.rows_R is not None:
-        each.group.reorder(each.ask.rows_R)
-    running.append(each)
+    def close(self) -> None:
+        self._running.clear()

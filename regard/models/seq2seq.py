@@ -94,8 +94,8 @@ class Seq2Seq(nn.Module):
     def group(self, memory: Memory) -> Group:
         """Sentences that were read and will be translated side by side: what the decoder looks at, computed once."""
         blocks = cast(Iterable[Block], self.decoder.blocks)
-        read = [cast(Attention, block.cross).keys_values(memory.states_BSD) for block in blocks]
-        return Group(read, memory.present_BS)
+        read = [torch.stack(cast(Attention, block.cross).keys_values(memory.states_BSD)) for block in blocks]
+        return Group(torch.stack(read), memory.present_BS)
 
     def next_logits(self, ids_R: Tensor, groups: Sequence[Group]) -> Tensor:
         """Logits of the token after each row's newest, of all rows of some groups. -> (R, V)"""

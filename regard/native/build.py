@@ -1,4 +1,4 @@
-"""kernels.c -> a library that was seen to work on this machine, or none.
+"""The .c files of this folder -> a library that was seen to work on this machine, or none.
 
 It is compiled once into the user's cache folder. Then a child process runs every loop of it and compares the results:
 a CPU that advertises what it cannot run kills the child, and not us.
@@ -20,7 +20,7 @@ from regard import hardware
 
 log = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).with_name("kernels.c")
+FOLDER = Path(__file__).parent
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 SECONDS = 60.0
 TRIAL = "import sys; from regard.native.trial import main; main(sys.argv[1])"
@@ -48,7 +48,8 @@ def library() -> ctypes.CDLL | None:
 
 def _key(compiler: str) -> str:
     """Another source, compiler or CPU is another library."""
-    parts = (SOURCE.read_bytes(), repr(FLAGS).encode(), compiler.encode(), hardware.cpu().encode())
+    sources = [path.read_bytes() for path in sorted(FOLDER.glob("*.[ch]"))]
+    parts = (*sources, repr(FLAGS).encode(), compiler.encode(), hardware.cpu().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
@@ -57,7 +58,10 @@ def _make(compiler: str, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         draft = Path(folder) / path.name
         subprocess.run(
-            [compiler, *FLAGS, "-o", str(draft), str(SOURCE), "-lm"], check=True, capture_output=True, timeout=SECONDS
+            [compiler, *FLAGS, "-o", str(draft), *map(str, sorted(FOLDER.glob("*.c"))), "-lm"],
+            check=True,
+            capture_output=True,
+            timeout=SECONDS,
         )
         # its result decides: a library that dies or errs never gets its final name
         subprocess.run(

@@ -6,17 +6,18 @@ R rows  D width  N outputs  H heads  K head width  V vocabulary  C the best
 import ctypes
 import functools
 from collections.abc import Callable
-from ctypes import c_float, c_int, c_long, c_void_p
-from dataclasses import dataclass
+from ctypes import POINTER, Structure, byref, c_float, c_int, c_long, c_void_p
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.native import build
 
 WIDTH = 32
-"""Widths must be a multiple of this for linear8."""
+"""Widths must be a multiple of this."""
+ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2, "gelu": 3, "gelu_tanh": 4}
 
 
 def available() -> bool:
@@ -25,27 +26,60 @@ def available() -> bool:
 
 @functools.cache
 def level() -> int:
-    """1: AVX2, for weights of -64..64. 2: AVX-512 with VNNI, for -127..127."""
+    """1: AVX2, for int8 weights of -64..64. 2: AVX-512 with VNNI, for -127..127."""
     library = build.library()
     return 0 if library is None else prepare(library)
 
 
+class Part(Structure):
+    """kernels.h's of the same name: a linear part."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("weights", "sums", "scales", "bias")),
+        *((name, c_long) for name in ("width", "outs")),
+    )
+
+
+class Look(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("q", "keys", "values", "slots", "places", "lengths")),
+        *((name, c_long) for name in ("rows", "heads", "kv_heads", "width")),
+        *((name, c_long) for name in ("slot_stride", "head_stride", "stride", "longest")),
+        ("scale", c_float),
+        ("out", c_void_p),
+    )
+
+
 def prepare(library: ctypes.CDLL) -> int:
     """Say what the functions take, lend them torch's threads, and give the library's level."""
-    floats, integers = c_void_p, c_void_p
-    library.pack.argtypes = [integers, c_long, c_long, c_int, integers, integers]
-    library.linear8.argtypes = [
-        *(floats, c_long, c_long, integers, integers, floats, floats, c_long),
-        *(c_int, c_int, c_int, c_void_p, floats),
-    ]
-    library.look.argtypes = [
-        *(floats, floats, floats, integers, integers, integers),
-        *(c_long, c_long, c_long, c_long, c_long, c_long, c_long, c_float, c_int, floats),
-    ]
-    library.weigh.argtypes = [floats, c_long, c_long, c_long, c_int, floats, floats, floats, integers]
-    library.lend_threads.argtypes = [c_void_p, c_void_p]
-    for name in ("pack", "linear8", "look", "weigh", "lend_threads"):
-        getattr(library, name).restype = None
+    at, whole = c_void_p, c_int
+    takes = {
+        "lend_threads": (at, at),
+        "pack": (at, c_long, c_long, whole, at, at),
+        "linear": (POINTER(POINTER(Part)), whole, at, c_long, whole, whole, at, POINTER(c_void_p)),
+        "look": (POINTER(Look), whole),
+        "weigh": (at, c_long, c_long, c_long, whole, at, at, at, at),
+        "encode": (at, at, c_long, at, whole, at),
+        "remember": (at, at, at, c_long, c_long, whole, at, at),
+        "decode": (at, at, c_long, at, whole, at),
+        "search_end": (at,),
+        "search_admit": (at, c_long, c_long, at, c_long, c_long, c_long, c_long),
+        "search_drop": (at,),
+    }
+    for name, arguments in takes.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, None
+    gives = {
+        "stack_room": (c_long, (at, c_long)),
+        "search_begin": (c_void_p, (at,)),
+        "search_go_on": (whole, (at, c_long, c_long, whole)),
+        "search_rows": (c_long, (at,)),
+        "search_done": (c_long, (at, POINTER(c_long))),
+        "search_hypothesis": (c_void_p, (at, c_long)),
+    }
+    for name, (result, arguments) in gives.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
     _lend(library)
     return int(library.level())
 
@@ -61,58 +95,58 @@ def _lend(library: ctypes.CDLL) -> None:
         return
 
 
-def _call(name: str) -> Callable[..., None]:
+@functools.cache
+def call(name: str) -> Callable[..., int]:
     library = build.library()
     assert library is not None, "ask available() first"
-    function: Callable[..., None] = getattr(library, name)
+    function: Callable[..., int] = getattr(library, name)
     return function
 
 
-def _at(tensor: Tensor | None) -> int | None:
+def at(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
-    """int8 weights in the order in which linear8 reads them."""
+class Weights:
+    """A linear part's, as the compiled loops want them."""
 
-    weights: Tensor
-    sums_N: Tensor
-    scales_N: Tensor
-    bias_N: Tensor
-    width: int
-    outs: int
+    def __init__(self, weights: Tensor, scales_N: Tensor | None, bias_N: Tensor | None, *, outs: int, width: int) -> None:
+        self.outs, self.width = outs, width
+        self._kept = [weights, scales_N, bias_N]  # the part has only their addresses
+        self.part = Part(at(weights), None, at(scales_N), at(bias_N), width, outs)
+
+    @classmethod
+    def of_floats(cls, weight_ND: Tensor, bias_N: Tensor | None) -> "Weights":
+        """As they are, without a copy, where the width allows it."""
+        outs, width = weight_ND.shape
+        weight_ND = F.pad(weight_ND, (0, -width % WIDTH)).contiguous()
+        return cls(weight_ND, None, bias_N, outs=outs, width=weight_ND.shape[1])
+
+    @classmethod
+    def of_int8(cls, weight_ND: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> "Weights":
+        outs = len(weight_ND)
+        weight_ND = F.pad(weight_ND, (0, -weight_ND.shape[1] % WIDTH)).contiguous()
+        width, panel = weight_ND.shape[1], call("panel")(level())
+        room = -(-outs // panel) * panel
+        packed, sums_N = torch.empty(room * width, dtype=torch.int8), torch.empty(room, dtype=torch.int32)
+        call("pack")(at(weight_ND), outs, width, level(), at(packed), at(sums_N))
+        bias_N = torch.zeros(outs) if bias_N is None else bias_N
+        weights = cls(packed, *(F.pad(each_N, (0, room - outs)) for each_N in (scale_N, bias_N)), outs=outs, width=width)
+        weights.part.sums = at(sums_N)
+        weights._kept.append(sums_N)
+        return weights
 
 
-def pack(weights_ND: Tensor, scales_N: Tensor, bias_N: Tensor | None) -> Packed:
-    outs, width = weights_ND.shape
-    padded = -(-width // WIDTH) * WIDTH
-    weights_ND = torch.nn.functional.pad(weights_ND, (0, padded - width)).contiguous()
-    library = build.library()
-    assert library is not None, "ask available() first"
-    panel = library.panel(level())
-    room = -(-outs // panel) * panel
-    packed = torch.empty(room * padded, dtype=torch.int8)
-    sums = torch.empty(room, dtype=torch.int32)
-    library.pack(_at(weights_ND), outs, padded, level(), _at(packed), _at(sums))
-    scales, bias = torch.zeros(room), torch.zeros(room)
-    scales[:outs] = scales_N
-    if bias_N is not None:
-        bias[:outs] = bias_N
-    return Packed(packed, sums, scales, bias, padded, outs)
-
-
-def linear8(x_RD: Tensor, by: Packed, *, relu: bool = False) -> Tensor:
-    """x weightsᵀ + bias with integer sums: each row has its own scale, and the same result in any company. -> (R, N)"""
+def linear(x_RD: Tensor, by: Weights, *, activation: str = "none") -> Tensor:
+    """x weightsᵀ + bias: each row has the same result in any company. -> (R, N)"""
     rows, width = x_RD.shape
     if width != by.width:
-        x_RD = torch.nn.functional.pad(x_RD, (0, by.width - width))
-    x_RD = x_RD.contiguous()
-    out = torch.empty(rows, by.outs)
+        x_RD = F.pad(x_RD, (0, by.width - width))
+    x_RD, out = x_RD.contiguous(), torch.empty(rows, by.outs)
     room = torch.empty(rows * (by.width + 4), dtype=torch.uint8)
-    _call("linear8")(
-        *(_at(x_RD), rows, by.width, _at(by.weights), _at(by.sums_N), _at(by.scales_N), _at(by.bias_N), by.outs),
-        *(level(), relu, torch.get_num_threads(), _at(room), _at(out)),
+    part, to = POINTER(Part)(by.part), c_void_p(at(out))
+    call("linear")(
+        byref(part), 1, at(x_RD), rows, ACTIVATIONS[activation], torch.get_num_threads(), at(room), byref(to)
     )
     return out
 
@@ -123,19 +157,18 @@ def look(
     values_SHPK: Tensor,
     slots_R: Tensor,
     places_RT: Tensor | None,
-    lengths_R: Tensor | None,
+    lengths_S: Tensor | None,
 ) -> Tensor:
-    """Each row's queries over its slot's keys: at its places, or at the first `lengths`; all int32. -> (R, H, K)"""
+    """Each row's queries over its slot's keys: at its places, or at the slot's first; all int32. -> (R, H, K)"""
     rows, heads, width = q_RHK.shape
     assert keys_SHPK.stride() == values_SHPK.stride()
-    assert keys_SHPK.stride()[2:] == (width, 1)
     q_RHK, out = q_RHK.contiguous(), torch.empty(rows, heads, width)
     longest = keys_SHPK.shape[2] if places_RT is None else places_RT.shape[1]
-    _call("look")(
-        *(_at(q_RHK), _at(keys_SHPK), _at(values_SHPK), _at(slots_R), _at(places_RT), _at(lengths_R)),
-        *(rows, heads, keys_SHPK.shape[1], width, keys_SHPK.stride(0), keys_SHPK.stride(1), longest, width**-0.5),
-        *(torch.get_num_threads(), _at(out)),
+    asked = Look(
+        *map(at, (q_RHK, keys_SHPK, values_SHPK, slots_R, places_RT, lengths_S)),
+        *(rows, heads, keys_SHPK.shape[1], width, *keys_SHPK.stride()[:3], longest, width**-0.5, at(out)),
     )
+    call("look")(byref(asked), torch.get_num_threads())
     return out
 
 
@@ -144,7 +177,5 @@ def weigh(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor
     rows, vocab = logits_RV.shape
     most, rest, values = torch.empty(rows), torch.empty(rows), torch.empty(rows, count)
     tokens = torch.empty(rows, count, dtype=torch.long)
-    _call("weigh")(
-        _at(logits_RV), rows, vocab, count, torch.get_num_threads(), _at(most), _at(rest), _at(values), _at(tokens)
-    )
+    call("weigh")(at(logits_RV), rows, vocab, count, torch.get_num_threads(), *map(at, (most, rest, values, tokens)))
     return most, rest, values, tokens

@@ -20,8 +20,12 @@ def main(path: str) -> None:
     for rows in (1, 7, 64):
         x, weights = torch.randint(-127, 128, (rows, 64)).float(), torch.randint(-most, most + 1, (83, 64))
         x[:, 0] = 127.0  # so that one is worth one
-        out = kernels.linear8(x, kernels.pack(weights.to(torch.int8), torch.ones(83), None))
-        torch.testing.assert_close(out, x @ weights.T.float(), rtol=0.0, atol=0.0)
+        expected = x @ weights.T.float()  # whole numbers, and exact
+        for ready in (
+            kernels.Weights.of_int8(weights.to(torch.int8), torch.ones(83), None),
+            kernels.Weights.of_floats(weights.float(), None),
+        ):
+            torch.testing.assert_close(kernels.linear(x, ready), expected, rtol=0.0, atol=0.0)
     q, keys, values = torch.randn(3, 2, 16), torch.randn(2, 2, 9, 16), torch.randn(2, 2, 9, 16)
     slots = torch.tensor([0, 1, 1], dtype=torch.int32)
     looked = kernels.look(q, keys, values, slots, None, None)

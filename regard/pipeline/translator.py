@@ -9,12 +9,14 @@ from torch import Tensor
 from regard.blocks.lanes import Group
 from regard.blocks.trace import Trace
 from regard.decoding import align as alignment
-from regard.decoding.engine import run
+from regard.decoding.engine import Asked, Worker, run
 from regard.decoding.interface import Hypothesis, Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.settings import Search
 from regard.errors import ModelError, UsageError
+from regard.models.compiled import Compiled, can_compile
 from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.compiled import CompiledWorker, is_plain
 from regard.pipeline.loaded import Model, Translation, each
 from regard.pipeline.searching import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
@@ -30,6 +32,8 @@ class Translator(Model):
 
     network: Seq2Seq
     tasks = ("translate",)
+    _where: Sequence[int] = ()
+    _passes: Compiled | None = None
 
     @overload
     def translate(self, texts: str, **options: Any) -> str: ...
@@ -62,28 +66,65 @@ class Translator(Model):
 
     @torch.inference_mode()
     def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
-        network = self.network
+        compiled = self._compiled()
+        lengths = [len(source) for source in sources]
+        if compiled is not None and is_plain(settings):
+
+            def hire() -> Worker:
+                return CompiledWorker(
+                    compiled,
+                    sources,
+                    [self._limit(source, settings) for source in sources],
+                    settings,
+                    start=self._start(),
+                    ends=self.generation.end,
+                    never=not_to_write(self, self.network.config.vocab),
+                )
+
+            return run(hire, lengths, settings.beam)
+        width = max(settings.beam, settings.n_best)
+        # for a small model the steps are short, and workers would wait for Python's lock
+        large = self.network.config.width >= LARGE and self.device.type == "cpu"
+        return run(lambda: self._asked(sources, settings), lengths, width, workers=None if large else 1)
+
+    def _asked(self, sources: Sequence[Sequence[int]], settings: Search) -> "Asked[Group]":
+        """A worker for every kind of search, on any device."""
+        network, compiled = self.network, self._compiled()
 
         def begin(numbers: Sequence[int]) -> tuple[Group, Opening]:
             rows = [sources[number] for number in numbers]
-            memory = network.encode(*self._pad(rows))  # tokens -> states
+            if compiled is not None:
+                group = compiled.read(rows)  # tokens -> states -> keys and values
+            else:
+                group = network.group(network.encode(*self._pad(rows)))
             opening = Opening(
                 first_BL=torch.full((len(rows), 1), self._start(), device=self.device),
-                room=[min(network.config.context - 1, LONGER * len(row) + SPARE) for row in rows],
+                room=[self._limit(row, settings) for row in rows],
                 end=self.generation.end,
                 never=not_to_write(self, network.config.vocab),
                 seeds=[seed_for(settings.seed, row) for row in rows],  # each text has its own luck, in any company
             )
-            return network.group(memory), opening
+            return group, opening
 
         def answer(groups: Sequence[Group], new: Sequence[Tensor]) -> Sequence[Tensor]:
-            logits_RV = network.next_logits(torch.cat(list(new))[:, 0], groups)  # tokens -> states -> logits
+            ids_R = torch.cat(list(new))[:, 0]
+            logits_RV = (compiled or network).next_logits(ids_R, groups)  # tokens -> states -> logits
             return torch.split(logits_RV, [len(new_R1) for new_R1 in new])
 
-        # for a small model the steps are short, and workers would wait for Python's lock
-        large = network.config.width >= LARGE and self.device.type == "cpu"
-        workers = None if large else 1
-        return run(begin, answer, [len(row) for row in sources], settings, workers=workers)  # logits -> tokens
+        return Asked(begin, answer, settings)  # logits -> tokens
+
+    def _limit(self, source: Sequence[int], settings: Search) -> int:
+        """How many tokens a translation may have, the end token included."""
+        room = min(self.network.config.context - 1, LONGER * len(source) + SPARE)
+        return room if settings.max_new is None else min(room, settings.max_new)
+
+    def _compiled(self) -> Compiled | None:
+        """The network's passes, compiled where that can be; made again when the weights are not where they were."""
+        where = [parameter.data_ptr() for parameter in self.network.parameters()]
+        if self._where != where:
+            self._where = where
+            self._passes = Compiled(self.network) if can_compile(self.network) else None
+        return self._passes
 
     def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
         return Translation(

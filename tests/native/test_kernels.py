@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from regard.blocks.feedforward import ACTIVATIONS
 from regard.native import build, kernels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
@@ -32,7 +33,9 @@ def test_linear8_is_the_exact_product_of_whole_numbers(rows: int, width: int, ou
     worth = x.abs().amax(1, keepdim=True) / 127
     sums = (x / worth).round().double() @ whole.T.double()
     expected = (sums * worth * scales + bias).float()
-    out = kernels.linear8(x, kernels.pack(whole, scales, bias), relu=relu)
+    out = kernels.linear(
+        x, kernels.Weights.of_int8(whole, scales, bias), activation="relu" if relu else "none"
+    )
     # a number halfway between two whole ones may be rounded either way: one unit of one product
     assert_close(out, expected.relu() if relu else expected, atol=float(worth.max() * 64 * 1.5), rtol=1e-5)
     assert (out - (expected.relu() if relu else expected)).abs().median() < 1e-4
@@ -41,16 +44,34 @@ def test_linear8_is_the_exact_product_of_whole_numbers(rows: int, width: int, ou
 @same_each_time
 @given(st.integers(1, 40), st.integers(1, 60), SEEDS)
 def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: int) -> None:
-    packed = kernels.pack(*weights(outs, 64, seed))
+    whole, scales, bias = weights(outs, 64, seed)
     x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(seed))
-    together = kernels.linear8(x, packed)
-    alone = torch.cat([kernels.linear8(row[None], packed) for row in x])
-    assert torch.equal(together, alone)
+    for ready in (kernels.Weights.of_int8(whole, scales, bias), kernels.Weights.of_floats(whole.float(), bias)):
+        together = kernels.linear(x, ready)
+        alone = torch.cat([kernels.linear(row[None], ready) for row in x])
+        assert torch.equal(together, alone)
+
+
+@same_each_time
+@given(
+    st.integers(1, 100),
+    st.sampled_from([1, 32, 100, 512, 1100]),
+    st.integers(1, 40),
+    st.sampled_from(["none", "relu", "silu", "gelu", "gelu_tanh"]),
+    st.booleans(),
+    SEEDS,
+)
+def test_linear_of_floats_is_torchs(rows: int, width: int, outs: int, activation: str, bias: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    part, x = torch.nn.Linear(width, outs, bias=bias), torch.randn(rows, width)
+    ready = kernels.Weights.of_floats(part.weight.detach(), part.bias.detach() if bias else None)
+    expected = part(x) if activation == "none" else ACTIVATIONS[activation](part(x))
+    assert_close(kernels.linear(x, ready, activation=activation), expected.detach(), atol=1e-5, rtol=1e-4)
 
 
 def test_a_row_of_nothing_is_the_bias() -> None:
     whole, scales, bias = weights(9, 32, 1)
-    assert torch.equal(kernels.linear8(torch.zeros(2, 32), kernels.pack(whole, scales, bias)), bias.expand(2, 9))
+    assert torch.equal(kernels.linear(torch.zeros(2, 32), kernels.Weights.of_int8(whole, scales, bias)), bias.expand(2, 9))
 
 
 @same_each_time
@@ -68,8 +89,8 @@ def test_look_is_attention_over_the_places_of_a_row(slots: int, width: int, plac
         q[:, :, None], keys[of_slot], values[of_slot], attn_mask=mask[:, None, None], enable_gqa=True
     )
     assert_close(found, expected[:, :, 0], atol=2e-6, rtol=1e-5)
-    lengths = torch.randint(1, places + 1, (rows,), generator=random)
-    first = torch.arange(places) < lengths[:, None]
+    lengths = torch.randint(1, places + 1, (slots,), generator=random)
+    first = torch.arange(places) < lengths[of_slot][:, None]
     found = kernels.look(q, keys, values, of_slot.int(), None, lengths.int())
     expected = F.scaled_dot_product_attention(
         q[:, :, None], keys[of_slot], values[of_slot], attn_mask=first[:, None, None], enable_gqa=True
@@ -107,8 +128,8 @@ def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_does_not_compile_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "kernels.c").write_text("this is no C")
-    monkeypatch.setattr(build, "SOURCE", tmp_path / "kernels.c")
+    (tmp_path / "linear.c").write_text("this is no C")
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
     assert build.library.__wrapped__() is None
     assert list((tmp_path / "cache").iterdir()) == []
@@ -118,14 +139,15 @@ def test_what_does_not_compile_is_no_library(tmp_path: Path, monkeypatch: pytest
 def test_what_gives_wrong_results_or_dies_is_no_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    source = build.SOURCE.read_text()
-    if wrong == "raise(4)":  # SIGILL, as a CPU that cannot run its own instructions would
-        source = source.replace("#include <math.h>", "#include <math.h>\n#include <signal.h>")
-        source = source.replace("    Look l = {", "    raise(4);\n    Look l = {")
-    else:
-        source = source.replace(wrong, "_mm256_set1_epi8((char)0x81)")
-    (tmp_path / "kernels.c").write_text(source)
-    monkeypatch.setattr(build, "SOURCE", tmp_path / "kernels.c")
+    for path in build.FOLDER.glob("*.[ch]"):
+        source = path.read_text()
+        if wrong == "raise(4)":  # SIGILL, as a CPU that cannot run its own instructions would
+            source = source.replace("#include <stdlib.h>", "#include <signal.h>\n#include <stdlib.h>")
+            source = source.replace("    in_parts(look_part", "    raise(4);\n    in_parts(look_part")
+        else:
+            source = source.replace(wrong, "_mm256_set1_epi8((char)0x81)")
+        (tmp_path / path.name).write_text(source)
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
     assert build.library.__wrapped__() is None
 

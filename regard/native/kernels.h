@@ -1,0 +1,67 @@
+/* What the compiled loops share. The inner loops of using a model; regard runs without them, more slowly.
+ *
+ *   threads.c   work in parts, on threads that are lent
+ *   linear.c    x weightsᵀ + bias, of float32 or int8 weights: a row's result is its own, in any company
+ *   look.c      attention: one query a row over the keys of its past, wherever they lie
+ *   weigh.c     of each row of logits: the normaliser, and the best tokens
+ *   stack.c     a whole pass through the blocks of an encoder or a decoder
+ *
+ * Plain C and x86 intrinsics: each loop is there for AVX2, linear.c's also for AVX-512 with VNNI. The structs are
+ * mirrored in kernels.py and stack.py.
+ */
+#pragma once
+#include <stdint.h>
+
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma")))
+
+/* ---- threads.c ---- */
+
+typedef void (*Work)(const void *what, int part, int parts);
+
+/* work(what, part, parts) for every part at once */
+void in_parts(Work work, const void *what, int parts);
+static inline long from(long count, int part, int parts) { return count * part / parts; }
+
+/* 0: nothing here runs; 1: AVX2, whose sums of two products are 16 bits wide, so int8 weights must be -64..64;
+ * 2: AVX-512 VNNI */
+int level(void);
+
+/* ---- linear.c ---- */
+
+enum { NONE, RELU, SILU, GELU, GELU_TANH };
+
+typedef struct {
+    const void *weights;        /* float (outs, width), or int8 as `pack` leaves them */
+    const int32_t *sums;        /* of int8 weights: 128 x each output's sum; else NULL */
+    const float *scales, *bias; /* of int8 weights, what one is worth; bias may be NULL for float ones */
+    long width, outs;           /* width: a multiple of 32 */
+} Part;
+
+/* y[i] (rows, outs) = x (rows, width) weights[i]ᵀ + bias[i], then the activation; all parts have the same width.
+ * `room`: see linear_room. */
+void linear(const Part *const *parts, int count, const float *x, long rows, int activation, int threads, void *room, float *const *y);
+long linear_room(long rows, long width);
+
+/* ---- look.c ---- */
+
+typedef struct {
+    const float *q, *keys, *values;        /* q (rows, heads, width) */
+    const int32_t *slots;                  /* (rows): whose keys; NULL: the first's */
+    const int32_t *places;                 /* (rows, longest): which of them; NULL: all in a row */
+    const int32_t *lengths;                /* (slots): how many; NULL: longest */
+    long rows, heads, kv_heads, width;     /* width: a multiple of 8 */
+    long slot_stride, head_stride, stride; /* from one slot's, head's, place's key to the next */
+    long longest;
+    float scale;
+    float *out;                            /* (rows, heads, width) */
+} Look;
+
+void look_rows(const Look *l, long first, long end);
+void look(const Look *l, int threads);
+
+/* ---- weigh.c ---- */
+
+/* Of a row of logits: the greatest, the log of the sum of e^(x - greatest), and the `count` best that are not banned, best
+ * first, of equals the first. */
+void weigh_row(const float *x, long vocab, const uint8_t *banned, long count, float *values, int64_t *tokens, float *greatest, float *rest);

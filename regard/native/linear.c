@@ -1,0 +1,185 @@
+/* y = x weightsᵀ + bias. Rows are taken a block at a time, which stays near while the weights pass by. */
+#include "int8.h"
+#include "vectors.h"
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 96, PANEL = 16, DEEP = 256 };
+
+typedef struct {
+    const Part *const *parts;
+    int count, activation;
+    const float *x;
+    long rows;
+    float *worth; /* of int8: what one of a row's bytes is worth */
+    uint8_t *q;
+    float *const *y;
+} Linear;
+
+/* ---- float32 ---- */
+
+/* Eight outputs' weights of eight inputs, turned so that those of one input lie together */
+AVX2 static inline __attribute__((always_inline)) void turn_eight(const float *w, long stride, long outs, __m256 turned[8]) {
+    __m256 r[8], t[8];
+    for (int i = 0; i < 4; i++) { /* the rows i and i + 4 beside each other: then nothing has to cross the middle */
+        const float *upper = w + (i < outs ? i : 0) * stride, *lower = w + (i + 4 < outs ? i + 4 : 0) * stride;
+        r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(upper)), _mm_loadu_ps(lower), 1);
+        r[i + 4] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(upper + 4)), _mm_loadu_ps(lower + 4), 1);
+    }
+    for (int i = 0; i < 8; i += 2) t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            turned[i + 2 * j] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0x44);
+            turned[i + 2 * j + 1] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0xEE);
+        }
+}
+
+/* The same of a whole panel and up to DEEP inputs: what a tile reads. Every sum runs over the inputs in their order, one by
+ * one, so a row's result is the same in any company. */
+AVX2 static void turn(const float *w, long stride, long outs, long width, float *turned) {
+    for (long n = 0; n < PANEL && n < outs; n += 8)
+        for (long k = 0; k < width; k += 8) {
+            __m256 t[8];
+            turn_eight(w + n * stride + k, stride, outs - n, t);
+            for (int i = 0; i < 8; i++) _mm256_store_ps(turned + (k + i) * PANEL + n, t[i]);
+        }
+}
+
+/* The same sums of one row, which would not be worth a turned copy; two at a time, as each waits for its last addition */
+AVX2 static void alone(const float *x, const float *w, long stride, long outs, long width, float *sums) {
+    const float *v = outs > 8 ? w + 8 * stride : w;
+    const long more = outs > 8 ? outs - 8 : outs;
+    __m256 a = _mm256_load_ps(sums), b = _mm256_load_ps(sums + 8);
+    for (long k = 0; k < width; k += 8) {
+        __m256 t[8], u[8];
+        turn_eight(w + k, stride, outs, t);
+        turn_eight(v + k, stride, more, u);
+        for (int i = 0; i < 8; i++) {
+            const __m256 each = _mm256_broadcast_ss(x + k + i);
+            a = _mm256_fmadd_ps(each, t[i], a);
+            b = _mm256_fmadd_ps(each, u[i], b);
+        }
+    }
+    _mm256_store_ps(sums, a);
+    _mm256_store_ps(sums + 8, b);
+}
+
+/* `rows` rows (a number the compiler sees) go on with their sums of a panel; fused, as GCC and clang do by themselves in C */
+#define FLOAT_TILE(NAME, TARGET, LANES, ROWS)                                                                             \
+    typedef float NAME __attribute__((vector_size(4 * LANES), aligned(4), may_alias));                                    \
+    TARGET static inline __attribute__((always_inline)) void tile_##NAME(                                                 \
+        const int rows, const float *x, long stride, const float *w, long width, float *sums) {                           \
+        NAME a[ROWS][PANEL / LANES];                                                                                      \
+        for (int i = 0; i < rows; i++)                                                                                    \
+            for (int n = 0; n < PANEL / LANES; n++) a[i][n] = *(const NAME *)(sums + i * PANEL + n * LANES);              \
+        for (long k = 0; k < width; k++, w += PANEL)                                                                      \
+            for (int i = 0; i < rows; i++)                                                                                \
+                for (int n = 0; n < PANEL / LANES; n++) a[i][n] += x[i * stride + k] * *(const NAME *)(w + n * LANES);    \
+        for (int i = 0; i < rows; i++)                                                                                    \
+            for (int n = 0; n < PANEL / LANES; n++) *(NAME *)(sums + i * PANEL + n * LANES) = a[i][n];                    \
+    }                                                                                                                     \
+    TARGET static long rows_##NAME(long rows, const float *x, long stride, const float *w, long width, float *sums) {     \
+        if (rows >= ROWS) return tile_##NAME(ROWS, x, stride, w, width, sums), ROWS;                                      \
+        if (rows >= 4) return tile_##NAME(4, x, stride, w, width, sums), 4;                                               \
+        if (rows >= 2) return tile_##NAME(2, x, stride, w, width, sums), 2;                                               \
+        return tile_##NAME(1, x, stride, w, width, sums), 1;                                                              \
+    }
+
+FLOAT_TILE(Eight, AVX2, 8, 6)
+FLOAT_TILE(Sixteen, AVX512, 16, 12)
+
+/* y of the panels start..end, of up to BLOCK rows */
+AVX2 static void float_outputs(const Part *part, const float *x, long rows, long start, long end, int relu, float *y) {
+    const int wide = level() == 2;
+    float turned[DEEP * PANEL] __attribute__((aligned(64))), sums[BLOCK * PANEL] __attribute__((aligned(64)));
+    for (long at = start; at < end; at++) {
+        const long first = at * PANEL, count = part->outs - first < PANEL ? part->outs - first : PANEL;
+        memset(sums, 0, sizeof(float) * PANEL * (size_t)rows);
+        for (long deep = 0; deep < part->width; deep += DEEP) {
+            const long width = part->width - deep < DEEP ? part->width - deep : DEEP;
+            const float *w = (const float *)part->weights + first * part->width + deep;
+            if (rows == 1) {
+                alone(x + deep, w, part->width, count, width, sums);
+                continue;
+            }
+            turn(w, part->width, count, width, turned);
+            for (long row = 0; row < rows;)
+                row += (wide ? rows_Sixteen : rows_Eight)(
+                    rows - row, x + row * part->width + deep, part->width, turned, width, sums + row * PANEL);
+        }
+        float bias[PANEL] = {0};
+        if (part->bias) memcpy(bias, part->bias + first, sizeof(float) * (size_t)count);
+        for (long row = 0; row < rows; row++) {
+            float *sum = sums + row * PANEL;
+            for (long n = 0; n < PANEL; n++) sum[n] += bias[n];
+            if (relu)
+                for (long n = 0; n < PANEL; n++) sum[n] = sum[n] < 0.0f ? 0.0f : sum[n];
+            memcpy(y + row * part->outs + first, sum, sizeof(float) * (size_t)count);
+        }
+    }
+}
+
+/* ---- activations that are no part of the product ---- */
+
+AVX2 static void silu(float *y, long count) {
+    const __m256 one = _mm256_set1_ps(1.0f), sign = _mm256_set1_ps(-0.0f);
+    long i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const __m256 x = _mm256_loadu_ps(y + i), small = power(_mm256_or_ps(x, sign)); /* e^-|x| */
+        const __m256 above = _mm256_blendv_ps(one, small, x);                          /* x < 0: e^x, else 1 */
+        _mm256_storeu_ps(y + i, _mm256_div_ps(_mm256_mul_ps(x, above), _mm256_add_ps(one, small)));
+    }
+    for (; i < count; i++) y[i] = y[i] / (1.0f + expf(-y[i]));
+}
+
+static void activate(float *y, long count, int activation) {
+    if (activation == SILU) silu(y, count);
+    if (activation == GELU)
+        for (long i = 0; i < count; i++) y[i] = 0.5f * y[i] * (1.0f + erff(y[i] * 0.70710678f));
+    if (activation == GELU_TANH)
+        for (long i = 0; i < count; i++) y[i] = 0.5f * y[i] * (1.0f + tanhf(0.79788456f * (y[i] + 0.044715f * y[i] * y[i] * y[i])));
+}
+
+/* ---- both ---- */
+
+static void quantise_part(const void *what, int part, int parts) {
+    const Linear *l = what;
+    const long width = l->parts[0]->width;
+    for (long row = from(l->rows, part, parts); row < from(l->rows, part + 1, parts); row++)
+        l->worth[row] = quantise(l->x + row * width, width, l->q + row * width);
+}
+
+static void multiply_part(const void *what, int part, int parts) {
+    const Linear *l = what;
+    const int relu = l->activation == RELU;
+    for (long row = 0; row < l->rows; row += BLOCK) {
+        const long rows = l->rows - row < BLOCK ? l->rows - row : BLOCK;
+        for (int i = 0; i < l->count; i++) {
+            const Part *p = l->parts[i];
+            const long outs = p->outs, step = p->sums ? panel(level()) : PANEL, steps = (outs + step - 1) / step;
+            const long start = from(steps, part, parts), end = from(steps, part + 1, parts);
+            float *y = l->y[i] + row * outs;
+            if (p->sums) {
+                int8_outputs(p, l->q + row * p->width, l->worth + row, rows, start, end, relu, y);
+            } else {
+                float_outputs(p, l->x + row * p->width, rows, start, end, relu, y);
+            }
+            if (l->activation > RELU && end > start) {
+                const long first = start * step, count = (end * step < outs ? end * step : outs) - first;
+                for (long r = 0; r < rows; r++) activate(y + r * outs + first, count, l->activation);
+            }
+        }
+    }
+}
+
+long linear_room(long rows, long width) { return rows * (width + (long)sizeof(float)); }
+
+void linear(const Part *const *parts, int count, const float *x, long rows, int activation, int threads, void *room, float *const *y) {
+    float *worth = room;
+    const long width = parts[0]->width;
+    long work = 0;
+    Linear l = {parts, count, activation, x, rows, worth, (uint8_t *)(worth + rows), y};
+    for (int i = 0; i < count; i++) work += parts[i]->outs * width * (rows < 4 ? rows : 4);
+    if (parts[0]->sums) in_parts(quantise_part, &l, rows * width < 32768 ? 1 : threads);
+    in_parts(multiply_part, &l, work < 65536 ? 1 : threads);
+}

@@ -1,0 +1,335 @@
+/* Beam search, whole: what decoding/beam.py says where no rule but the forbidden tokens applies, token for token.
+ *
+ * A searcher has some sentences under way, each at its own length: those that are done leave at once, and others are
+ * admitted in their place. A beam of one is greedy search.
+ */
+#include "stack.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOGITS = 48 }; /* rows whose logits are computed at a time: they stay in the cache until they are weighed */
+
+typedef struct {
+    const Stack *stack;
+    const Part *output;
+    const float *embeddings, *positions; /* (vocab, width), (longest, width) or NULL */
+    float scale;
+    const uint8_t *never, *never_at_first; /* (vocab): what is not said; what is not while fewer than min_new were */
+    const int64_t *ends;
+    long end_count, min_new, beam, n_best, start;
+    double length_penalty, enough; /* `enough` hypotheses that ended are enough */
+    int paper;                     /* the form of the length penalty */
+} Settings;
+
+typedef struct {
+    int64_t *tokens; /* all that was said, the end token included */
+    float *own;      /* the model's log-probability of each */
+    long length;
+    int ended;
+    double total, score;
+} Kept;
+
+/* What is known of the rows that go on, (beam, limit) each; two of it, as rows change places. */
+typedef struct {
+    int64_t *tokens;
+    float *own, *sums;
+    int32_t *places;
+} Rows;
+
+typedef struct {
+    long number, limit, said, rows;
+    Rows now, next;
+    float *keys; /* [block][key, value][head][place][] */
+    long room, written;
+    const float *memory; /* [block][key, value][memory_slots][head][memory_room][] */
+    long memory_slots, memory_room;
+    int32_t length;
+    Kept *kept;
+    long kept_count, finished;
+} Sentence;
+
+typedef struct {
+    Settings settings;
+    Sentence **active, **done;
+    long active_count, done_count, active_room, done_room, rows;
+    void *room;
+    long room_bytes;
+    int broken; /* the model's logits are no numbers */
+} Searcher;
+
+static void *some(size_t count, size_t size) {
+    void *found = calloc(count ? count : 1, size);
+    if (!found) abort(); /* as torch's own allocator would end us: there is nobody to tell */
+    return found;
+}
+
+/* ---- a sentence comes and goes ---- */
+
+static Rows new_rows(long beam, long limit) {
+    const size_t count = (size_t)(beam * limit);
+    return (Rows){some(count, sizeof(int64_t)), some(count, sizeof(float)), some((size_t)beam, sizeof(float)), some(count, sizeof(int32_t))};
+}
+
+static void free_rows(Rows *rows) { free(rows->tokens), free(rows->own), free(rows->sums), free(rows->places); }
+
+static void free_sentence(Sentence *s) {
+    free_rows(&s->now), free_rows(&s->next), free(s->keys);
+    for (long i = 0; i < s->kept_count; i++) free(s->kept[i].tokens), free(s->kept[i].own);
+    free(s->kept), free(s);
+}
+
+Searcher *search_begin(const Settings *settings) {
+    Searcher *found = some(1, sizeof(Searcher));
+    found->settings = *settings;
+    return found;
+}
+
+void search_end(Searcher *s) {
+    for (long i = 0; i < s->active_count; i++) free_sentence(s->active[i]);
+    for (long i = 0; i < s->done_count; i++) free_sentence(s->done[i]);
+    free(s->active), free(s->done), free(s->room), free(s);
+}
+
+static void push(Sentence ***list, long *count, long *room, Sentence *one) {
+    if (*count == *room) {
+        *room = *room ? 2 * *room : 64;
+        *list = realloc(*list, sizeof(Sentence *) * (size_t)*room);
+        if (!*list) abort();
+    }
+    (*list)[(*count)++] = one;
+}
+
+/* A sentence that was read: the `slot`-th of `slots` in `memory`, `length` tokens long; it may say `limit` >= 1 tokens. */
+void search_admit(Searcher *searcher, long number, long limit, const float *memory, long slot, long slots, long memory_room, long length) {
+    const Stack *stack = searcher->settings.stack;
+    Sentence *s = some(1, sizeof(Sentence));
+    s->number = number, s->limit = limit, s->rows = 1, s->length = (int32_t)length;
+    s->now = new_rows(searcher->settings.beam, limit), s->next = new_rows(searcher->settings.beam, limit);
+    s->memory = memory + slot * stack->kv_heads * memory_room * stack->head;
+    s->memory_slots = slots, s->memory_room = memory_room;
+    s->kept = some((size_t)searcher->settings.n_best + 1, sizeof(Kept));
+    push(&searcher->active, &searcher->active_count, &searcher->active_room, s);
+    searcher->rows += searcher->settings.beam;
+}
+
+/* Make places for the keys of one more token a row. */
+static void make_places(const Stack *stack, Sentence *s, long beam) {
+    if (s->written + s->rows > s->room) {
+        const long room = s->room ? 2 * s->room : 16 * beam, one = s->room * stack->head, lanes = 2 * stack->count * stack->kv_heads;
+        float *bigger = malloc(sizeof(float) * (size_t)(lanes * room * stack->head));
+        if (!bigger) abort();
+        for (long lane = 0; lane < lanes && one; lane++)
+            memcpy(bigger + lane * room * stack->head, s->keys + lane * one, sizeof(float) * (size_t)(s->written * stack->head));
+        free(s->keys);
+        s->keys = bigger, s->room = room;
+    }
+    for (long row = 0; row < s->rows; row++) s->now.places[row * (s->said + 1) + s->said] = (int32_t)(s->written + row);
+    s->written += s->rows;
+}
+
+/* ---- what is finished ---- */
+
+static double scored(const Settings *settings, double total, long length) {
+    const double base = settings->paper ? (5.0 + (double)length) / 6.0 : (double)length;
+    return length ? total / pow(base, settings->length_penalty) : total;
+}
+
+static int is_end(const Settings *settings, int64_t token) {
+    for (long i = 0; i < settings->end_count; i++)
+        if (settings->ends[i] == token) return 1;
+    return 0;
+}
+
+/* what a row said, perhaps with one more token; -1 is none */
+static void keep(const Settings *settings, Sentence *s, long row, int64_t token, float own, double total) {
+    const long length = s->said + (token >= 0), text = length - (token >= 0 && is_end(settings, token));
+    const int64_t *said = s->now.tokens + row * s->said;
+    s->finished++;
+    for (long i = 0; i < s->kept_count; i++) { /* two end tokens can end one text */
+        const Kept *other = s->kept + i;
+        if (other->length - other->ended != text) continue;
+        if (!memcmp(other->tokens, said, sizeof(int64_t) * (size_t)(text < s->said ? text : s->said)) && (text <= s->said || other->tokens[s->said] == token)) return;
+    }
+    Kept new = {some((size_t)length, sizeof(int64_t)), some((size_t)length, sizeof(float)), length, length > text, total, scored(settings, total, length)};
+    memcpy(new.tokens, said, sizeof(int64_t) * (size_t)s->said);
+    memcpy(new.own, s->now.own + row * s->said, sizeof(float) * (size_t)s->said);
+    if (token >= 0) new.tokens[s->said] = token, new.own[s->said] = own;
+    long at = s->kept_count++;
+    for (; at > 0 && new.score > s->kept[at - 1].score; at--) s->kept[at] = s->kept[at - 1];
+    s->kept[at] = new;
+    if (s->kept_count > settings->n_best) {
+        s->kept_count--;
+        free(s->kept[s->kept_count].tokens), free(s->kept[s->kept_count].own);
+    }
+}
+
+/* After `said` tokens, when the best row that goes on has the sum `best`. */
+static int is_done(const Settings *settings, const Sentence *s, double best) {
+    if (s->said >= s->limit || best == -INFINITY) return 1;
+    if ((double)s->finished >= settings->enough) return 1;
+    const double soon = scored(settings, best, s->said + 1), late = scored(settings, best, s->limit);
+    return s->kept_count == settings->n_best && (soon > late ? soon : late) <= s->kept[s->kept_count - 1].score;
+}
+
+/* ---- one step ---- */
+
+typedef struct {
+    float *values;   /* (rows, count): the best logits of each row */
+    int64_t *tokens;
+    float *most, *rest;
+    long count;
+} Best;
+
+typedef struct {
+    float sum, own;
+    long row;
+    int64_t token;
+} Candidate;
+
+/* the `count` best continuations of a sentence's rows, the first of equals first */
+static void continuations(const Sentence *s, const Best *best, long first, long count, Candidate *found) {
+    long at[s->rows];
+    memset(at, 0, sizeof(at));
+    for (long i = 0; i < count; i++) {
+        found[i] = (Candidate){-INFINITY, -INFINITY, 0, 0};
+        for (long row = 0; row < s->rows; row++) {
+            if (at[row] == best->count) continue;
+            const long place = (first + row) * best->count + at[row];
+            const float own = best->values[place] - best->most[first + row] - best->rest[first + row];
+            const float sum = s->now.sums[row] + own;
+            if (sum > found[i].sum) found[i] = (Candidate){sum, own, row, best->tokens[place]};
+        }
+        if (found[i].sum > -INFINITY) at[found[i].row]++;
+    }
+}
+
+/* Row `to` of what comes next: what row `from` said, and the candidate's token. */
+static void extend(Sentence *s, long to, const Candidate *by) {
+    const long before = s->said, after = before + 1;
+    memcpy(s->next.tokens + to * after, s->now.tokens + by->row * before, sizeof(int64_t) * (size_t)before);
+    memcpy(s->next.own + to * after, s->now.own + by->row * before, sizeof(float) * (size_t)before);
+    /* the places have one more each: that of the token which was just read */
+    memcpy(s->next.places + to * (after + 1), s->now.places + by->row * after, sizeof(int32_t) * (size_t)after);
+    s->next.tokens[to * after + before] = by->token;
+    s->next.own[to * after + before] = by->own;
+    s->next.sums[to] = by->sum;
+}
+
+/* one sentence goes on; 1 when it is done */
+static int advance(const Settings *settings, Sentence *s, const Best *best, long first, Candidate *found) {
+    const long wanted = settings->beam * (1 + settings->end_count);
+    continuations(s, best, first, wanted, found);
+    const int last = s->said + 1 == s->limit;
+    for (long c = 0; c < settings->beam; c++)
+        if (found[c].sum > -INFINITY && (last || is_end(settings, found[c].token)))
+            keep(settings, s, found[c].row, found[c].token, found[c].own, (double)found[c].sum);
+    if (found[0].sum == -INFINITY && !s->kept_count) keep(settings, s, 0, -1, 0.0f, (double)s->now.sums[0]);
+    long rows = 0;
+    for (long c = 0; c < wanted && rows < settings->beam; c++)
+        if (found[c].sum > -INFINITY && !is_end(settings, found[c].token) && !last) extend(s, rows++, found + c);
+    const Rows swapped = s->now;
+    s->now = s->next, s->next = swapped;
+    s->said++, s->rows = rows;
+    return is_done(settings, s, rows ? (double)s->now.sums[0] : -INFINITY);
+}
+
+static long next_rows(const Searcher *searcher) {
+    long rows = 0;
+    for (long i = 0; i < searcher->active_count; i++) rows += searcher->active[i]->rows;
+    return rows;
+}
+
+static void embed(const Settings *settings, const Sentence *s, float *x) {
+    const long width = settings->stack->width;
+    const float *position = settings->positions ? settings->positions + s->said * width : NULL;
+    for (long row = 0; row < s->rows; row++, x += width) {
+        const int64_t token = s->said ? s->now.tokens[row * s->said + s->said - 1] : settings->start;
+        const float *from = settings->embeddings + token * width;
+        for (long k = 0; k < width; k++) x[k] = from[k] * settings->scale + (position ? position[k] : 0.0f);
+    }
+}
+
+static void step(Searcher *searcher, int threads) {
+    const Settings *settings = &searcher->settings;
+    const Stack *stack = settings->stack;
+    const long rows = next_rows(searcher), vocab = settings->output->outs, wanted = settings->beam * (1 + settings->end_count);
+    const long states = rows * stack->width, logits = LOGITS * vocab;
+    const long floats = states + logits + rows * (wanted + 2) + wanted * (long)(sizeof(Candidate) / sizeof(float));
+    const long pass = stack_room(stack, rows), project = linear_room(LOGITS, stack->width);
+    const long need = floats * (long)sizeof(float) + rows * wanted * (long)sizeof(int64_t) + searcher->active_count * (long)sizeof(Seated) + (pass > project ? pass : project) + 64;
+    if (need > searcher->room_bytes) {
+        free(searcher->room);
+        searcher->room = some((size_t)need, 1), searcher->room_bytes = need;
+    }
+    /* the widest kinds first, so that each lies where it may */
+    Seated *seated = searcher->room;
+    Candidate *found = (Candidate *)(seated + searcher->active_count);
+    Best best = {.tokens = (int64_t *)(found + wanted), .count = wanted};
+    float *x = (float *)(best.tokens + rows * wanted), *y = x + states;
+    best.values = y + logits, best.most = best.values + rows * wanted, best.rest = best.most + rows;
+    void *room = best.rest + rows;
+
+    long first = 0;
+    for (long i = 0; i < searcher->active_count; i++) {
+        Sentence *s = searcher->active[i];
+        embed(settings, s, x + first * stack->width);
+        make_places(stack, s, settings->beam);
+        seated[i] = (Seated){s->keys, s->memory, NULL, s->now.places, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room};
+        first += s->rows;
+    }
+    decode(stack, seated, searcher->active_count, x, threads, room);
+
+    const uint8_t *banned[rows];
+    first = 0;
+    for (long i = 0; i < searcher->active_count; i++)
+        for (long row = 0; row < searcher->active[i]->rows; row++)
+            banned[first++] = searcher->active[i]->said < settings->min_new ? settings->never_at_first : settings->never;
+    for (long row = 0; row < rows; row += LOGITS) {
+        const long some_rows = rows - row < LOGITS ? rows - row : LOGITS;
+        linear(&settings->output, 1, x + row * stack->width, some_rows, NONE, threads, room, &y);
+        for (long r = row; r < row + some_rows; r++) {
+            weigh_row(y + (r - row) * vocab, vocab, banned[r], wanted, best.values + r * wanted, best.tokens + r * wanted, best.most + r, best.rest + r);
+            if (!isfinite(best.rest[r])) searcher->broken = 1;
+        }
+    }
+    if (searcher->broken) return;
+
+    long stay = 0;
+    first = 0;
+    for (long i = 0; i < searcher->active_count; i++) {
+        Sentence *s = searcher->active[i];
+        const long had = s->rows;
+        if (advance(settings, s, &best, first, found)) {
+            push(&searcher->done, &searcher->done_count, &searcher->done_room, s);
+            searcher->rows -= settings->beam;
+        } else {
+            searcher->active[stay++] = s;
+        }
+        first += had;
+    }
+    searcher->active_count = stay;
+}
+
+/* Go on until there is room for `wanted` more rows of at most `most`, or until all is done. 0: the logits are no numbers. */
+int search_go_on(Searcher *searcher, long most, long wanted, int threads) {
+    while (searcher->active_count && !searcher->broken) {
+        step(searcher, threads);
+        if (most - searcher->rows >= wanted && searcher->done_count) break;
+    }
+    return !searcher->broken;
+}
+
+long search_rows(const Searcher *searcher) { return searcher->rows; }
+
+/* A sentence that is done: its number, and how many hypotheses it has; -1 where there is none. Good until search_drop. */
+long search_done(const Searcher *searcher, long *hypotheses) {
+    if (!searcher->done_count) return -1;
+    const Sentence *s = searcher->done[searcher->done_count - 1];
+    *hypotheses = s->kept_count;
+    return s->number;
+}
+
+const Kept *search_hypothesis(const Searcher *searcher, long which) { return searcher->done[searcher->done_count - 1]->kept + which; }
+
+void search_drop(Searcher *searcher) { free_sentence(searcher->done[--searcher->done_count]); }

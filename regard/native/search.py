@@ -1,0 +1,130 @@
+"""Beam search in compiled loops: search.c, for tensors. What it finds is decoding/beam.py's, token for token.
+
+V vocabulary  D width  N blocks  S sentences  H key/value heads  M longest of what was read  K head width
+"""
+
+import ctypes
+import math
+from collections.abc import Iterator, Sequence
+from ctypes import POINTER, Structure, addressof, byref, c_double, c_float, c_int, c_int64, c_long, c_void_p
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.native.kernels import Weights, at, call
+from regard.native.stack import Stack
+
+
+class _Settings(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("stack", "output", "embeddings", "positions")),
+        ("scale", c_float),
+        *((name, c_void_p) for name in ("never", "never_at_first", "ends")),
+        *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best", "start")),
+        *((name, c_double) for name in ("length_penalty", "enough")),
+        ("paper", c_int),
+    )
+
+
+class _Kept(Structure):
+    _fields_ = (
+        ("tokens", POINTER(c_int64)),
+        ("own", POINTER(c_float)),
+        ("length", c_long),
+        ("ended", c_int),
+        *((name, c_double) for name in ("total", "score")),
+    )
+
+
+class Said(NamedTuple):
+    """A hypothesis: all its tokens, the end token included, and the model's log-probability of each."""
+
+    tokens: list[int]
+    own: list[float]
+    total: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writer:
+    """What writes: a decoder with its embeddings and its projection to the vocabulary."""
+
+    decoder: Stack
+    output: Weights
+    embeddings_VD: Tensor
+    scale: float
+    positions_LD: Tensor | None
+    """One for each place that there may be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How to search; see decoding/settings.py."""
+
+    start: int
+    ends: Sequence[int]
+    never: Sequence[int]
+    min_new: int
+    beam: int
+    n_best: int
+    length_penalty: float
+    paper: bool
+    enough: float = math.inf
+    """So many hypotheses that ended are enough; unless given, those that nothing can come before any more."""
+
+
+class BrokenLogits(Exception):
+    """The model's logits are no finite numbers."""
+
+
+class Searcher:
+    """Sentences under way, and those that are done. For one thread at a time."""
+
+    def __init__(self, writer: Writer, plan: Plan) -> None:
+        vocab = writer.output.outs
+        never_V = torch.zeros(vocab, dtype=torch.uint8)
+        never_V[list(plan.never)] = 1
+        at_first_V = never_V.clone()
+        at_first_V[list(plan.ends)] = 1
+        ends = torch.tensor(plan.ends, dtype=torch.long)
+        self._kept = (writer, never_V, at_first_V, ends)  # the struct has only their addresses
+        self._memories: dict[int, Tensor] = {}
+        settings = _Settings(
+            *(writer.decoder.address, addressof(writer.output.part), at(writer.embeddings_VD), at(writer.positions_LD)),
+            *(writer.scale, at(never_V), at(at_first_V), at(ends), len(plan.ends), plan.min_new, plan.beam, plan.n_best),
+            *(plan.start, plan.length_penalty, plan.enough, plan.paper),
+        )
+        self._at = call("search_begin")(byref(settings))
+
+    def close(self) -> None:
+        call("search_end")(self._at)
+        self._memories.clear()
+
+    @property
+    def rows(self) -> int:
+        """Of all sentences that are under way."""
+        return int(call("search_rows")(self._at))
+
+    def admit(
+        self, numbers: Sequence[int], limits: Sequence[int], memory_N2SHMK: Tensor, lengths: Sequence[int]
+    ) -> None:
+        """Sentences that were read, by their numbers: how long they may become, and what there is to look at."""
+        slots, room = memory_N2SHMK.shape[2], memory_N2SHMK.shape[4]
+        for slot, (number, limit, length) in enumerate(zip(numbers, limits, lengths, strict=True)):
+            self._memories[number] = memory_N2SHMK
+            call("search_admit")(self._at, number, limit, at(memory_N2SHMK), slot, slots, room, length)
+
+    def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Said]]]:
+        """Search until there is room for `wanted` of at most `most` rows, or until all is done: what is done then."""
+        if not call("search_go_on")(self._at, most, wanted, torch.get_num_threads()):
+            raise BrokenLogits
+        count = c_long()
+        while (number := call("search_done")(self._at, byref(count))) >= 0:
+            yield number, [self._said(which) for which in range(count.value)]
+            del self._memories[number]
+            call("search_drop")(self._at)
+
+    def _said(self, which: int) -> Said:
+        kept = ctypes.cast(call("search_hypothesis")(self._at, which), POINTER(_Kept)).contents
+        return Said(kept.tokens[: kept.length], kept.own[: kept.length], kept.total)

@@ -1,0 +1,231 @@
+/* A whole pass through the blocks of an encoder or a decoder: what blocks/block.py says, in one call.
+ *
+ * Rows are tokens: of sentences one after the other without padding (encode), or the newest of each hypothesis (decode).
+ */
+#include "stack.h"
+#include "vectors.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- room for what lies between ---- */
+
+typedef struct {
+    float *normed, *query, *key, *value, *gathered, *inner, *out;
+    void *linear;
+} Between;
+
+static long most(long a, long b) { return a > b ? a : b; }
+
+static Between between(const Stack *s, long rows, float *room) {
+    const long all = s->heads * s->head, kv = s->kv_heads * s->head;
+    Between b;
+    b.normed = room, room += rows * s->width;
+    b.query = room, room += rows * all;
+    b.key = room, room += rows * kv;
+    b.value = room, room += rows * kv;
+    b.gathered = room, room += rows * all;
+    b.inner = room, room += rows * s->inner;
+    b.out = room, room += rows * s->width;
+    b.linear = room;
+    return b;
+}
+
+long stack_room(const Stack *s, long rows) {
+    const long all = s->heads * s->head, kv = s->kv_heads * s->head;
+    return rows * (2 * s->width + 2 * all + 2 * kv + s->inner) * (long)sizeof(float) + linear_room(rows, most(most(s->width, s->inner), all));
+}
+
+/* ---- add & norm ---- */
+
+typedef struct {
+    const Norm *norm;
+    const float *x, *plus; /* plus may be NULL */
+    float *y;
+    long rows, width;
+} Normed;
+
+AVX2 static void norm_part(const void *what, int part, int parts) {
+    const Normed *n = what;
+    const long width = n->width;
+    for (long row = from(n->rows, part, parts); row < from(n->rows, part + 1, parts); row++) {
+        const float *x = n->x + row * width, *plus = n->plus ? n->plus + row * width : NULL;
+        float *y = n->y + row * width;
+        __m256 sum = _mm256_setzero_ps(), squares = sum;
+        for (long k = 0; k < width; k += 8) {
+            const __m256 v = plus ? _mm256_add_ps(_mm256_loadu_ps(x + k), _mm256_loadu_ps(plus + k)) : _mm256_loadu_ps(x + k);
+            _mm256_storeu_ps(y + k, v);
+            sum = _mm256_add_ps(sum, v);
+        }
+        const __m256 mean = _mm256_set1_ps(across(sum) / (float)width);
+        for (long k = 0; k < width; k += 8) {
+            const __m256 far = _mm256_sub_ps(_mm256_loadu_ps(y + k), mean);
+            squares = _mm256_fmadd_ps(far, far, squares);
+        }
+        const __m256 times = _mm256_set1_ps(1.0f / sqrtf(across(squares) / (float)width + n->norm->eps));
+        for (long k = 0; k < width; k += 8) {
+            const __m256 even = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(y + k), mean), times);
+            _mm256_storeu_ps(y + k, _mm256_fmadd_ps(even, _mm256_loadu_ps(n->norm->weight + k), _mm256_loadu_ps(n->norm->bias + k)));
+        }
+    }
+}
+
+static void norm(const Norm *by, const float *x, const float *plus, float *y, long rows, long width, int threads) {
+    const Normed n = {by, x, plus, y, rows, width};
+    in_parts(norm_part, &n, rows * width < 32768 ? 1 : threads);
+}
+
+AVX2 static void add(float *x, const float *plus, long count) {
+    for (long i = 0; i < count; i++) x[i] += plus[i];
+}
+
+/* what a part of a block is given */
+static const float *given(const Stack *s, const Norm *by, const float *x, const Between *b, long rows, int threads) {
+    if (!s->norm_first) return x;
+    norm(by, x, NULL, b->normed, rows, s->width, threads);
+    return b->normed;
+}
+
+/* x and what a part made of it */
+static void put_back(const Stack *s, const Norm *by, float *x, const Between *b, long rows, int threads) {
+    if (s->norm_first) add(x, b->out, rows * s->width);
+    else norm(by, x, b->out, x, rows, s->width, threads);
+}
+
+/* ---- the parts of a block ---- */
+
+static void project(const Part *part, const float *x, long rows, int activation, int threads, const Between *b, float *y) {
+    linear(&part, 1, x, rows, activation, threads, b->linear, &y);
+}
+
+static void queries_keys_values(const Attention *a, const float *x, long rows, int threads, const Between *b) {
+    const Part *parts[3] = {&a->query, &a->key, &a->value};
+    float *const y[3] = {b->query, b->key, b->value};
+    linear(parts, 3, x, rows, NONE, threads, b->linear, y);
+}
+
+static void feed_forward(const Stack *s, const Block *block, float *x, long rows, int threads, const Between *b) {
+    const float *h = given(s, &block->norm, x, b, rows, threads);
+    project(&block->up, h, rows, s->activation, threads, b, b->inner);
+    project(&block->down, b->inner, rows, NONE, threads, b, b->out);
+    put_back(s, &block->norm, x, b, rows, threads);
+}
+
+static Look looking(const Stack *s, const Between *b, long first) {
+    Look l = {0};
+    l.q = b->query + first * s->heads * s->head, l.out = b->gathered + first * s->heads * s->head;
+    l.heads = s->heads, l.kv_heads = s->kv_heads, l.width = s->head;
+    l.scale = 1.0f / sqrtf((float)s->head);
+    return l;
+}
+
+/* ---- an encoder ---- */
+
+typedef struct {
+    const Stack *stack;
+    const Between *between;
+    const int64_t *starts;
+    long count;
+} Reading;
+
+/* every token of a sentence looks at all of it; parts are made of tokens, as sentences are of any length */
+static void read_part(const void *what, int part, int parts) {
+    const Reading *r = what;
+    const Stack *s = r->stack;
+    const Between *b = r->between;
+    const long kv = s->kv_heads * s->head, tokens = r->starts[r->count];
+    const long start = from(tokens, part, parts), end = from(tokens, part + 1, parts);
+    for (long i = 0; i < r->count; i++) {
+        const long first = r->starts[i], last = r->starts[i + 1];
+        if (last <= start || first >= end) continue;
+        Look l = looking(s, b, first);
+        l.keys = b->key + first * kv, l.values = b->value + first * kv;
+        l.head_stride = s->head, l.stride = kv, l.rows = l.longest = last - first;
+        look_rows(&l, first < start ? start - first : 0, (last < end ? last : end) - first);
+    }
+}
+
+/* x (tokens, width): the embeddings of `count` sentences, the i-th from starts[i] to starts[i + 1]; becomes the states */
+void encode(const Stack *s, const int64_t *starts, long count, float *x, int threads, void *room) {
+    const long rows = starts[count];
+    const Between b = between(s, rows, room);
+    const Reading reading = {s, &b, starts, count};
+    for (const Block *block = s->blocks; block < s->blocks + s->count; block++) {
+        queries_keys_values(&block->own, given(s, &block->own.norm, x, &b, rows, threads), rows, threads, &b);
+        in_parts(read_part, &reading, rows < 16 ? 1 : threads);
+        project(&block->own.output, b.gathered, rows, NONE, threads, &b, b.out);
+        put_back(s, &block->own.norm, x, &b, rows, threads);
+        feed_forward(s, block, x, rows, threads, &b);
+    }
+    if (s->norm_first) norm(&s->last, x, NULL, x, rows, s->width, threads);
+}
+
+/* ---- a decoder ---- */
+
+/* the keys and values of what was read, for all blocks: (blocks, 2, count, kv_heads, longest, head) */
+void remember(const Stack *s, const float *states, const int64_t *starts, long count, long longest, int threads, void *room, float *memory) {
+    const long rows = starts[count], kv = s->kv_heads * s->head, pair = count * kv * longest;
+    const Between b = between(s, rows, room);
+    for (long i = 0; i < s->count; i++) {
+        const Part *parts[2] = {&s->blocks[i].cross.key, &s->blocks[i].cross.value};
+        float *const y[2] = {b.key, b.value};
+        linear(parts, 2, states, rows, NONE, threads, b.linear, y);
+        for (int which = 0; which < 2; which++)
+            for (long slot = 0; slot < count; slot++)
+                for (long token = starts[slot]; token < starts[slot + 1]; token++)
+                    for (long head = 0; head < s->kv_heads; head++) {
+                        float *to = memory + (2 * i + which) * pair + ((slot * s->kv_heads + head) * longest + token - starts[slot]) * s->head;
+                        memcpy(to, y[which] + token * kv + head * s->head, sizeof(float) * (size_t)s->head);
+                    }
+    }
+}
+
+static void write_keys(const Stack *s, const Seated *g, const float *new, float *to) {
+    for (long row = 0; row < g->rows; row++) {
+        const long place = g->places[row * g->said + g->said - 1];
+        const long slot = g->slots ? g->slots[row] : 0;
+        for (long head = 0; head < s->kv_heads; head++)
+            memcpy(to + ((slot * s->kv_heads + head) * g->own_room + place) * s->head,
+                   new + (row * s->kv_heads + head) * s->head, sizeof(float) * (size_t)s->head);
+    }
+}
+
+static void look_in_lane(const Stack *s, const Between *b, const Seated *g, long first, long block, int own, int threads) {
+    const long room = own ? g->own_room : g->memory_room, kv = s->kv_heads * s->head;
+    const long pair = (own ? g->slot_count : g->memory_slots) * kv * room;
+    const float *lane = (own ? g->own : g->memory) + 2 * block * pair;
+    Look l = looking(s, b, first);
+    l.keys = lane, l.values = lane + pair, l.slots = g->slots;
+    l.places = own ? g->places : NULL, l.lengths = own ? NULL : g->lengths;
+    l.rows = g->rows, l.slot_stride = kv * room, l.head_stride = s->head * room, l.stride = s->head;
+    l.longest = own ? g->said : room;
+    if (own) {
+        write_keys(s, g, b->key + first * kv, g->own + 2 * block * pair);
+        write_keys(s, g, b->value + first * kv, g->own + (2 * block + 1) * pair);
+    }
+    look(&l, threads);
+}
+
+static void look_in_lanes(const Stack *s, const Between *b, const Seated *groups, long count, long block, int own, int threads) {
+    for (long i = 0, first = 0; i < count; first += groups[i++].rows) look_in_lane(s, b, groups + i, first, block, own, threads);
+}
+
+void decode(const Stack *s, const Seated *groups, long count, float *x, int threads, void *room) {
+    long rows = 0;
+    for (long i = 0; i < count; i++) rows += groups[i].rows;
+    const Between b = between(s, rows, room);
+    for (long i = 0; i < s->count; i++) {
+        const Block *block = s->blocks + i;
+        queries_keys_values(&block->own, given(s, &block->own.norm, x, &b, rows, threads), rows, threads, &b);
+        look_in_lanes(s, &b, groups, count, i, 1, threads);
+        project(&block->own.output, b.gathered, rows, NONE, threads, &b, b.out);
+        put_back(s, &block->own.norm, x, &b, rows, threads);
+
+        project(&block->cross.query, given(s, &block->cross.norm, x, &b, rows, threads), rows, NONE, threads, &b, b.query);
+        look_in_lanes(s, &b, groups, count, i, 0, threads);
+        project(&block->cross.output, b.gathered, rows, NONE, threads, &b, b.out);
+        put_back(s, &block->cross.norm, x, &b, rows, threads);
+
+        feed_forward(s, block, x, rows, threads, &b);
+    }
+    if (s->norm_first) norm(&s->last, x, NULL, x, rows, s->width, threads);
+}

@@ -1,0 +1,137 @@
+"""A whole pass through an encoder's or a decoder's blocks in one call: stack.c, for tensors.
+
+T tokens of all sentences, one after the other  R rows of all groups  N blocks  S sentences  M longest of them
+H key/value heads  K head width  D width
+"""
+
+from collections.abc import Sequence
+from ctypes import Structure, addressof, c_float, c_int, c_long, c_void_p
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.native import kernels
+from regard.native.kernels import Part, Weights, at, call
+
+
+class _Norm(Structure):
+    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("eps", c_float))
+
+
+class _Attention(Structure):
+    _fields_ = (*((name, Part) for name in ("query", "key", "value", "output")), ("norm", _Norm))
+
+
+class _Block(Structure):
+    _fields_ = (("own", _Attention), ("cross", _Attention), ("up", Part), ("down", Part), ("norm", _Norm))
+
+
+class _Stack(Structure):
+    _fields_ = (
+        ("blocks", c_void_p),
+        *((name, c_long) for name in ("count", "width", "inner", "heads", "kv_heads", "head")),
+        *((name, c_int) for name in ("norm_first", "activation")),
+        ("last", _Norm),
+    )
+
+
+class Seated(Structure):
+    """Some sentences that began together, in one pass: what blocks/lanes.py's group looks like from C."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("own", "memory", "slots", "places", "lengths")),
+        *((name, c_long) for name in ("rows", "said", "slot_count", "own_room", "memory_slots", "memory_room")),
+    )
+
+
+@dataclass(frozen=True)
+class Norm:
+    weight_D: Tensor
+    bias_D: Tensor
+    eps: float
+
+    def struct(self) -> _Norm:
+        return _Norm(at(self.weight_D), at(self.bias_D), self.eps)
+
+
+@dataclass(frozen=True)
+class Attention:
+    query: Weights
+    key: Weights
+    value: Weights
+    output: Weights
+    norm: Norm
+
+    def struct(self) -> _Attention:
+        parts = (self.query, self.key, self.value, self.output)
+        return _Attention(*(each.part for each in parts), self.norm.struct())
+
+
+@dataclass(frozen=True)
+class Block:
+    own: Attention
+    cross: Attention | None
+    up: Weights
+    down: Weights
+    norm: Norm
+
+    def struct(self) -> _Block:
+        cross = _Attention() if self.cross is None else self.cross.struct()
+        return _Block(self.own.struct(), cross, self.up.part, self.down.part, self.norm.struct())
+
+
+@dataclass(frozen=True)
+class Sizes:
+    width: int
+    inner: int
+    heads: int
+    kv_heads: int
+    head: int
+
+    def fit(self) -> bool:
+        """Whether the compiled loops can take them."""
+        wide = (self.width, self.inner, self.heads * self.head)
+        return all(size % kernels.WIDTH == 0 for size in wide) and self.head % 8 == 0
+
+
+class Stack:
+    """Blocks that have their weights where the compiled pass finds them."""
+
+    def __init__(self, blocks: Sequence[Block], sizes: Sizes, *, last: Norm | None, activation: str) -> None:
+        """`last` is the norm after the last block of blocks that have their norms first."""
+        assert sizes.fit()
+        self._kept, self.sizes = (blocks, last), sizes  # the structs have only their addresses
+        self._blocks = (_Block * len(blocks))(*(block.struct() for block in blocks))
+        self._stack = _Stack(
+            *(addressof(self._blocks), len(blocks), sizes.width, sizes.inner, sizes.heads, sizes.kv_heads, sizes.head),
+            *(last is not None, kernels.ACTIVATIONS[activation], _Norm() if last is None else last.struct()),
+        )
+        self.address = addressof(self._stack)
+
+    def _room(self, rows: int) -> Tensor:
+        return torch.empty(call("stack_room")(self.address, rows), dtype=torch.uint8)
+
+    def encode(self, x_TD: Tensor, starts: Tensor) -> Tensor:
+        """Embeddings -> states, in place; sentence i is the tokens starts[i] … starts[i + 1]."""
+        x_TD, room = x_TD.contiguous(), self._room(len(x_TD))
+        call("encode")(self.address, at(starts), len(starts) - 1, at(x_TD), torch.get_num_threads(), at(room))
+        return x_TD
+
+    def remember(self, states_TD: Tensor, starts: Tensor) -> Tensor:
+        """The keys and values of what was read, for every block to look at. -> (N, 2, S, H, M, K)"""
+        sizes, count = self.sizes, len(starts) - 1
+        longest = int(starts.diff().max())
+        memory = torch.zeros(len(self._blocks), 2, count, sizes.kv_heads, longest, sizes.head)
+        room = self._room(len(states_TD))
+        call("remember")(
+            self.address, at(states_TD), at(starts), count, longest, torch.get_num_threads(), at(room), at(memory)
+        )
+        return memory
+
+    def decode(self, x_RD: Tensor, groups: Sequence[Seated]) -> Tensor:
+        """Embeddings of each row's newest token -> states, in place; its key and value are written down."""
+        x_RD, room = x_RD.contiguous(), self._room(len(x_RD))
+        seated = (Seated * len(groups))(*groups)
+        call("decode")(self.address, addressof(seated), len(groups), at(x_RD), torch.get_num_threads(), at(room))
+        return x_RD

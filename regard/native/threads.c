@@ -1,0 +1,44 @@
+/* Work in parts. Threads are lent by whoever has them (torch's OpenMP): a second pool beside it would make the threads of
+ * the two wait for each other. */
+#include "kernels.h"
+
+typedef void (*Team)(void (*)(void *), void *, unsigned, unsigned); /* GOMP_parallel */
+typedef int (*Member)(void);                                        /* omp_get_thread_num */
+static Team team;
+static Member member;
+
+void lend_threads(void *gomp_parallel, void *omp_get_thread_num) {
+    team = (Team)gomp_parallel;
+    member = (Member)omp_get_thread_num;
+}
+
+typedef struct {
+    Work work;
+    const void *what;
+    int parts;
+} Share;
+
+static void one_share(void *given) {
+    const Share *share = given;
+    share->work(share->what, member(), share->parts);
+}
+
+void in_parts(Work work, const void *what, int parts) {
+    if (parts <= 1 || !team) {
+        for (int part = 0; part < (parts < 1 ? 1 : parts); part++) work(what, part, parts < 1 ? 1 : parts);
+        return;
+    }
+    Share share = {work, what, parts};
+    team(one_share, &share, (unsigned)parts, 0);
+}
+
+int level(void) {
+    static int known = -1;
+    if (known < 0) {
+        __builtin_cpu_init();
+        const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        const int vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni");
+        known = !avx2 ? 0 : vnni ? 2 : 1;
+    }
+    return known;
+}

@@ -1,0 +1,85 @@
+"""The engine's worker where the whole search is compiled: plain beam and greedy search on a CPU."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from regard.decoding.engine import Found
+from regard.decoding.interface import Hypothesis
+from regard.decoding.settings import Search
+from regard.errors import ModelError
+from regard.models.compiled import Compiled
+from regard.native.search import BrokenLogits, Plan, Said, Searcher
+
+WIDEST = 64
+"""Beams up to here: the best of a row are kept sorted as they are found, which is for few."""
+
+
+def is_plain(settings: Search) -> bool:
+    """Whether the compiled search can do it: nothing is drawn, and no rule changes a logit."""
+    return (
+        settings.temperature == 0.0
+        and settings.repetition_penalty == 1.0
+        and settings.frequency_penalty == 0.0
+        and settings.presence_penalty == 0.0
+        and settings.no_repeat_ngram == 0
+        and settings.beam <= WIDEST
+    )
+
+
+class CompiledWorker:
+    """Sentences under way in a compiled search."""
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        sources: Sequence[Sequence[int]],
+        limits: Sequence[int],
+        settings: Search,
+        *,
+        start: int,
+        ends: Sequence[int],
+        never: Sequence[int],
+    ) -> None:
+        self._compiled, self._sources, self._limits = compiled, sources, limits
+        self._settings, self._ends = settings, ends
+        s = settings
+        # a beam of one has no second choice to go on with when the first has ended: greedy search
+        patience = 1.0 if s.beam == 1 else s.patience
+        plan = Plan(
+            start=start,
+            ends=ends,
+            never=never,
+            min_new=s.min_new,
+            beam=s.beam,
+            n_best=s.n_best,
+            length_penalty=s.length_penalty,
+            paper=s.length_form == "paper",
+            enough=math.inf if patience is None else max(patience * s.beam, s.n_best),
+        )
+        self._searcher = Searcher(compiled.writer(max(limits, default=1)), plan)
+
+    @property
+    def rows(self) -> int:
+        return self._searcher.rows
+
+    def begin(self, texts: Sequence[int]) -> Found:
+        written = [text for text in texts if self._limits[text] > 0]
+        if written:
+            rows = [self._sources[text] for text in written]
+            memory = self._compiled.remember(rows)
+            self._searcher.admit(written, [self._limits[text] for text in written], memory, [len(row) for row in rows])
+        return [(text, [self._hypothesis(Said([], [], 0.0))]) for text in texts if self._limits[text] <= 0]
+
+    def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Hypothesis]]]:
+        try:
+            for text, found in self._searcher.go_on(most, wanted):
+                yield text, [self._hypothesis(said) for said in found]
+        except BrokenLogits:
+            said = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
+            raise ModelError(said) from None
+
+    def _hypothesis(self, said: Said) -> Hypothesis:
+        return Hypothesis.of(said.tokens, said.own, said.total, self._settings, self._ends)
+
+    def close(self) -> None:
+        self._searcher.close()
