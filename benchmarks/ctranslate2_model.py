@@ -85,7 +85,7 @@ def _norm(spec: object, part: nn.Module) -> None:
 
 
 def _array(tensor: torch.Tensor | nn.Parameter) -> np.ndarray:
-    return tensor.detach().float().numpy()
+    return tensor.detach().float().numpy().copy()  # CTranslate2 changes what it is given
 
 
 def translator(folder: Path, *, threads: int, workers: int = 1, compute: str) -> ctranslate2.Translator:

@@ -1,26 +1,25 @@
 """Translation speed: regard, CTranslate2 and transformers, the same weights and inputs and threads, taking turns.
 
-    python benchmarks/decoding.py [--sentences 64] [--rounds 3] [--without transformers] [--json FILE]
+    python benchmarks/decoding.py [--model DIR --source FILE --reference FILE] [--rounds 3] [--without transformers]
 
-A random model of transformer-base's size (32,000 tokens) reads sources of 26 tokens and must write 30: tokens a second.
-CTranslate2 is given its better way of using the threads (one translation with all, or one on each), for each cell.
+Two models. A random one of transformer-base's size (32,000 tokens) reads sources of 26 tokens and must write 30. A real
+one, where it is given, translates the lines of a file as long as they get, and its BLEU is computed. Tokens a second, for
+all sentences at once (bulk) and one at a time (single). Each contender has a process of its own, which sleeps while the
+others work. CTranslate2 runs in both of its ways to use the threads: one translation with all, or one on each.
 """
 
 import argparse
 import json
-import os
 import statistics
+import subprocess
+import sys
 import tempfile
-import time
-import warnings
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-
-os.environ["HF_HUB_OFFLINE"] = "1"
+from typing import Any
 
 import ctranslate2_model
 import torch
-import transformers
 
 import regard
 from regard import hardware
@@ -28,133 +27,177 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
+from regard.pipeline.translator import Translator
 from regard.weights import store
 from regard.weights.directory import Stored
-from regard.weights.quantize import quantize
 
 VOCAB, READ, WRITTEN = 32_000, 26, 30
 PAD, START, END = 0, 1, 2
 CELLS = [(batch, beam) for batch in ("bulk", "single") for beam in (1, 4)]
+SINGLES = 12
+"""Sentences that are translated one at a time, of all."""
 
-Run = Callable[[list[list[int]], int], int]
-"""Sources and a beam -> how many tokens were written."""
+
+@dataclass
+class Figures:
+    rates: list[float] = field(default_factory=list)
+    peak_mb: float = 0.0
+    written: list[list[int]] = field(default_factory=list)
 
 
-def random_model(folder: Path) -> Seq2Seq:
+class Contender:
+    """A process that waits for jobs."""
+
+    def __init__(self, name: str, folder: Path, threads: int) -> None:
+        self.name = name
+        script = Path(__file__).with_name("contenders.py")
+        command = [sys.executable, str(script), name, str(folder), str(threads)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended with status {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def do(self, **job: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+# ---- the models ----
+
+
+def random_model(folder: Path) -> None:
     config = Seq2SeqConfig(
         vocab=VOCAB, width=512, heads=8, inner=2048, context=512, positions="sinusoidal_halves", output_bias=True
     )
     model = Seq2Seq(config).eval()
     initialize(model, seed=1)
-    generation = Generation(start=START, end=(END,), pad=PAD, never=(PAD,))
-    for style in ("regard", "huggingface"):
+    prepare(folder, model, Generation(start=START, end=(END,), pad=PAD, never=(PAD,)))
+
+
+def prepare(folder: Path, model: Seq2Seq, generation: Generation) -> None:
+    """The same weights in everyone's form."""
+    assert generation.start is not None
+    styles = ["regard"] if model.config.norm_first else ["regard", "huggingface"]
+    for style in styles:
         (folder / style).mkdir()
         store.write(folder / style, Stored(model, generation), style)  # type: ignore[arg-type]
-    return model
-
-
-def regards(folder: Path, *, int8: bool) -> Run:
-    model = regard.load(folder / "regard")
-    if int8:
-        quantize(model.network)
-
-    def run(sources: list[list[int]], beam: int) -> int:
-        found = model.write(sources, beam=beam, min_new=WRITTEN, max_new=WRITTEN)
-        return sum(map(len, found))
-
-    return run
-
-
-def ctranslate2s(folder: Path, model: Seq2Seq, compute: str, threads: int, workers: int) -> Run:
-    place = folder / f"ctranslate2-{compute}"
-    names = [f"t{number}" for number in range(VOCAB)]
-    if not place.exists():
+    for compute in ("float32", "int8"):
+        place = folder / f"ctranslate2-{compute}"
         place.mkdir()
         kind = None if compute == "float32" else compute
-        names = ctranslate2_model.write(model, place, start=START, end=END, quantization=kind)
-    translator = ctranslate2_model.translator(place, threads=threads, workers=workers, compute=compute)
-
-    def run(sources: list[list[int]], beam: int) -> int:
-        found = translator.translate_batch(
-            [[names[token] for token in source] for source in sources],
-            beam_size=beam,
-            min_decoding_length=WRITTEN,
-            max_decoding_length=WRITTEN,
-            max_batch_size=32,
-        )
-        return sum(len(each.hypotheses[0]) for each in found)
-
-    return run
+        names = ctranslate2_model.write(model, place, start=generation.start, end=generation.end[0], quantization=kind)
+    special = {number: name for number, name in enumerate(names) if name != f"t{number}"}
+    (folder / "names.json").write_text(json.dumps(special))
+    (folder / "sizes.json").write_text(json.dumps({"vocab": model.config.vocab}))
 
 
-def transformerses(folder: Path) -> Run:
-    model = transformers.MarianMTModel.from_pretrained(folder / "huggingface").eval()
-
-    def run(sources: list[list[int]], beam: int) -> int:
-        written = 0
-        for start in range(0, len(sources), 32):
-            ids = torch.tensor(sources[start : start + 32])
-            with torch.inference_mode():
-                found = model.generate(
-                    ids, num_beams=beam, do_sample=False, min_new_tokens=WRITTEN, max_new_tokens=WRITTEN
-                )
-            written += found[:, 1:].numel()
-        return written
-
-    return run
+# ---- measuring ----
 
 
-def measure(run: Run, sources: list[list[int]], batch: str, beam: int) -> float:
-    """Tokens a second."""
-    started = time.perf_counter()
-    written = run(sources, beam) if batch == "bulk" else sum(run([source], beam) for source in sources[:4])
-    return written / (time.perf_counter() - started)
+def measure(folder: Path, sources: list[list[int]], forced: int | None, options: argparse.Namespace) -> dict[str, Any]:
+    threads = options.threads
+    names = ["regard float32", "regard int8"]
+    names += [f"CTranslate2 {compute} {workers}" for compute in ("float32", "int8") for workers in sorted({1, threads})]
+    if (folder / "huggingface").exists():
+        names.append("transformers float32")
+    names = [name for name in names if not any(name.startswith(left) for left in options.without)]
+    figures = {name: {cell: Figures() for cell in CELLS} for name in names}
+    contenders = [Contender(name, folder, threads) for name in names]
+    for turn in range(-1, options.rounds):  # the first is for warming up
+        for batch, beam in CELLS:
+            some = sources if batch == "bulk" else sources[:: -(-len(sources) // SINGLES)]
+            for contender in contenders:
+                slow = contender.name.startswith("transformers")
+                if slow and turn > 0:
+                    continue  # it is far behind: one measurement is enough
+                answer = contender.do(sources=some[:4] if turn < 0 else some, beam=beam, forced=forced, single=batch == "single")
+                if turn >= 0:
+                    cell = figures[contender.name][batch, beam]
+                    cell.rates.append(sum(map(len, answer["written"])) / answer["seconds"])
+                    cell.peak_mb, cell.written = answer["peak_mb"], answer["written"]
+    for contender in contenders:
+        contender.close()
+    return figures
+
+
+def table(title: str, figures: dict[str, Any], bleus: dict[tuple[str, int], float]) -> dict[str, Any]:
+    print(f"\n{title}\n{'tokens/s':28}" + "".join(f"{batch + ' beam ' + str(beam):>16}" for batch, beam in CELLS), end="")
+    print(f"{'peak MB':>10}" + ("   BLEU 1, 4" if bleus else ""))
+    flat: dict[str, Any] = {}
+    for name, cells in figures.items():
+        rates = {cell: statistics.median(found.rates) for cell, found in cells.items()}
+        peak = max(found.peak_mb for found in cells.values())
+        scores = [bleus[name, beam] for beam in (1, 4) if (name, beam) in bleus]
+        print(f"{name:28}" + "".join(f"{rates[cell]:16,.0f}" for cell in CELLS), end="")
+        print(f"{peak:10,.0f}" + "".join(f"{score:8.2f}" for score in scores))
+        flat[name] = {f"{batch} beam {beam}": rates[batch, beam] for batch, beam in CELLS}
+        flat[name] |= {"peak_mb": peak, "bleu": scores}
+    for kind in ("int8", "float32"):
+        others = [name for name in flat if name.startswith("CTranslate2 " + kind)]
+        if f"regard {kind}" in flat and others:
+            ratios = [flat[f"regard {kind}"][cell] / max(flat[other][cell] for other in others) for cell in list(flat[others[0]])[:4]]
+            print(f"{'regard / best CTranslate2':21} {kind:7}" + "".join(f"{ratio:15.2f}x" for ratio in ratios))
+    return flat
+
+
+def bleu_of(model: Translator, written: list[list[int]], references: list[str]) -> float:
+    import sacrebleu
+
+    texts = [model.tokenizer.decode(row) for row in written]
+    return float(sacrebleu.corpus_bleu(texts, [references]).score)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=64)
+    parser.add_argument("--model", type=Path, help="a model directory of regard's")
+    parser.add_argument("--source", type=Path, help="lines for it")
+    parser.add_argument("--reference", type=Path, help="their translations")
+    parser.add_argument("--sentences", type=int, default=64, help="of the random model")
+    parser.add_argument("--threads", type=int, default=hardware.use_threads())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without", nargs="*", default=[], help="contenders to leave out, by the beginning of a name")
+    parser.add_argument("--skip-random", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.utils.logging.set_verbosity_error()
-    hardware.prepare()
-    threads = hardware.use_threads()
-    generator = torch.Generator().manual_seed(0)
-    sources = torch.randint(3, VOCAB, (options.sentences, READ), generator=generator).tolist()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        model = random_model(folder)
-        contenders: dict[str, Run] = {
-            "regard float32": regards(folder, int8=False),
-            "regard int8": regards(folder, int8=True),
+    all_figures: dict[str, Any] = {}
+    if not options.skip_random:
+        generator = torch.Generator().manual_seed(0)
+        sources = torch.randint(3, VOCAB, (options.sentences, READ), generator=generator).tolist()
+        with tempfile.TemporaryDirectory() as name:
+            random_model(Path(name))
+            title = f"random transformer-base, {options.threads} threads, {options.sentences} sentences, {WRITTEN} tokens each"
+            all_figures["random"] = table(title, measure(Path(name), sources, WRITTEN, options), {})
+    if options.model:
+        model = regard.load(options.model)
+        assert isinstance(model, Translator)
+        lines, references = (path.read_text().splitlines() for path in (options.source, options.reference))
+        sources = [list(model.source_ids(line)) for line in lines]
+        with tempfile.TemporaryDirectory() as name:
+            prepare(Path(name), model.network, model.generation)
+            figures = measure(Path(name), sources, None, options)
+        bleus = {
+            (contender, beam): bleu_of(model, cells["bulk", beam].written, references)
+            for contender, cells in figures.items()
+            for beam in (1, 4)
         }
-        for compute in ("float32", "int8"):
-            for workers in sorted({1, threads}):
-                title = f"CTranslate2 {compute} {workers} x {threads // workers}"
-                contenders[title] = ctranslate2s(folder, model, compute, threads, workers)
-        contenders["transformers float32"] = transformerses(folder)
-        for title in list(contenders):
-            if any(title.startswith(left) for left in options.without):
-                del contenders[title]
-        rates = {title: {cell: [] for cell in CELLS} for title in contenders}  # type: dict[str, dict[tuple[str, int], list[float]]]
-        for _ in range(options.rounds):
-            for cell in CELLS:
-                for title, run in contenders.items():
-                    rates[title][cell].append(measure(run, sources, *cell))
-    medians = {title: {cell: statistics.median(each) for cell, each in cells.items()} for title, cells in rates.items()}
-    print(f"tokens/s, {threads} threads, {options.sentences} sentences, median of {options.rounds}")
-    print(f"{'':28}" + "".join(f"{batch + ' beam ' + str(beam):>16}" for batch, beam in CELLS))
-    for title, cells in medians.items():
-        print(f"{title:28}" + "".join(f"{cells[cell]:16,.0f}" for cell in CELLS))
+        config = model.network.config
+        title = f"{config.encoder_layers} + {config.decoder_layers} layers of width {config.width}, {config.vocab:,} tokens, {len(lines)} real sentences, {options.threads} threads"
+        all_figures["real"] = table(title, figures, bleus)
     if options.json:
-        flat = {
-            title: {f"{batch} beam {beam}": cells[batch, beam] for batch, beam in CELLS}
-            for title, cells in medians.items()
-        }
-        options.json.write_text(json.dumps(flat, indent=2) + "\n")
+        options.json.write_text(json.dumps(all_figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

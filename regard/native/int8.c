@@ -1,12 +1,11 @@
 /* int8: weights packed for the loop that reads them, rows quantised one by one, exact integer sums. */
 #include "int8.h"
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 /* Weights are packed in panels of outputs; in a panel, four inputs of all its outputs lie together:
  * out[panel][input / 4][output][input % 4]. AVX2's panel is 2 registers of 8 outputs, AVX-512's 4 of 16. */
-enum { ROWS = 6 };
-
 int panel(int at_level) { return at_level == 2 ? 64 : 16; }
 
 /* weights (outs, width) -> packed, and 128 x the sum of each output's weights; width a multiple of 32 */
@@ -45,27 +44,56 @@ AVX2 float quantise(const float *x, long width, uint8_t *q) {
     return scale;
 }
 
-#define STEP2(i)                                                                                                   \
-    b = _mm256_set1_epi32(*(const int32_t *)(q + i * width + k));                                                  \
-    a##i##0 = _mm256_add_epi32(a##i##0, _mm256_madd_epi16(_mm256_maddubs_epi16(b, w0), one));                      \
-    a##i##1 = _mm256_add_epi32(a##i##1, _mm256_madd_epi16(_mm256_maddubs_epi16(b, w1), one));
-#define KEEP2(i)                                               \
-    _mm256_storeu_si256((__m256i *)(sums + i * 16), a##i##0);  \
-    _mm256_storeu_si256((__m256i *)(sums + i * 16 + 8), a##i##1);
+/* ---- tiles: some rows times one panel, and their outputs ---- */
 
-AVX2 static void tile_avx2(const uint8_t *q, const int8_t *w, long width, int32_t *sums) {
-    const __m256i one = _mm256_set1_epi16(1), zero = _mm256_setzero_si256();
-    __m256i a00 = zero, a01 = zero, a10 = zero, a11 = zero, a20 = zero, a21 = zero;
-    __m256i a30 = zero, a31 = zero, a40 = zero, a41 = zero, a50 = zero, a51 = zero, b;
-    for (long k = 0; k < width; k += 4, w += 64) {
-        const __m256i w0 = _mm256_loadu_si256((const __m256i *)w), w1 = _mm256_loadu_si256((const __m256i *)(w + 32));
-        STEP2(0) STEP2(1) STEP2(2) STEP2(3) STEP2(4) STEP2(5)
+/* where a tile's outputs go, and what its integer sums are worth */
+typedef struct {
+    const int32_t *sums;
+    const float *scales, *bias, *worth; /* worth: of the tile's rows */
+    float *y;
+    long stride;
+    int relu;
+} Out;
+
+#define PUT2(i, n, a)                                                                                                    \
+    out = _mm256_cvtepi32_ps(_mm256_sub_epi32(a, _mm256_loadu_si256((const __m256i *)(o->sums + n))));                   \
+    out = _mm256_mul_ps(_mm256_mul_ps(out, _mm256_set1_ps(o->worth[i])), _mm256_loadu_ps(o->scales + n));                \
+    out = _mm256_max_ps(least, _mm256_add_ps(out, _mm256_loadu_ps(o->bias + n))); /* so NaN stays NaN */                  \
+    _mm256_storeu_ps(o->y + i * o->stride + n, out);
+#define STEP2(i)                                                                                                         \
+    b = _mm256_set1_epi32(*(const int32_t *)(q + i * width + k));                                                        \
+    a##i##0 = _mm256_add_epi32(a##i##0, _mm256_madd_epi16(_mm256_maddubs_epi16(b, w0), one));                            \
+    a##i##1 = _mm256_add_epi32(a##i##1, _mm256_madd_epi16(_mm256_maddubs_epi16(b, w1), one));                            \
+    IN_ORDER(a##i##0, a##i##1)
+/* A row after the other: left to itself, GCC begins with all of them at once, and has not the registers to go on. */
+#define IN_ORDER(x, y) __asm__ volatile("" : "+x"(x), "+x"(y));
+
+#define ZERO2(i) __m256i a##i##0 = zero, a##i##1 = zero;
+#define PUT_ROW2(i) PUT2(i, 0, a##i##0) PUT2(i, 8, a##i##1)
+#define TWO(DO) DO(0) DO(1)
+#define FOUR(DO) TWO(DO) DO(2) DO(3)
+#define SIX(DO) FOUR(DO) DO(4) DO(5)
+
+#define TILE_AVX2(NAME, EACH)                                                                                            \
+    AVX2 static void NAME(const uint8_t *q, const int8_t *w, long width, const Out *o) {                                 \
+        const __m256i one = _mm256_set1_epi16(1), zero = _mm256_setzero_si256();                                         \
+        __m256i b;                                                                                                       \
+        EACH(ZERO2)                                                                                                      \
+        for (long k = 0; k < width; k += 4, w += 64) {                                                                   \
+            const __m256i w0 = _mm256_loadu_si256((const __m256i *)w), w1 = _mm256_loadu_si256((const __m256i *)(w + 32)); \
+            EACH(STEP2)                                                                                                  \
+        }                                                                                                                \
+        const __m256 least = _mm256_set1_ps(o->relu ? 0.0f : -INFINITY);                                                 \
+        __m256 out;                                                                                                      \
+        EACH(PUT_ROW2)                                                                                                   \
     }
-    KEEP2(0) KEEP2(1) KEEP2(2) KEEP2(3) KEEP2(4) KEEP2(5)
-}
 
-/* few rows: the weights are what there is to read, and they are read once */
-AVX2 static void row_avx2(const uint8_t *q, const int8_t *w, long width, int32_t *sums) {
+TILE_AVX2(six_avx2, SIX)
+TILE_AVX2(four_avx2, FOUR)
+TILE_AVX2(two_avx2, TWO)
+
+/* one row: the weights are what there is to read, and they are read once */
+AVX2 static void row_avx2(const uint8_t *q, const int8_t *w, long width, const Out *o) {
     const __m256i one = _mm256_set1_epi16(1);
     __m256i a0 = _mm256_setzero_si256(), a1 = a0, c0 = a0, c1 = a0;
     for (long k = 0; k < width; k += 8, w += 128) {
@@ -76,85 +104,71 @@ AVX2 static void row_avx2(const uint8_t *q, const int8_t *w, long width, int32_t
         c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(_mm256_maddubs_epi16(c, _mm256_loadu_si256(v + 2)), one));
         c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(_mm256_maddubs_epi16(c, _mm256_loadu_si256(v + 3)), one));
     }
-    _mm256_storeu_si256((__m256i *)sums, _mm256_add_epi32(a0, c0));
-    _mm256_storeu_si256((__m256i *)(sums + 8), _mm256_add_epi32(a1, c1));
+    a0 = _mm256_add_epi32(a0, c0), a1 = _mm256_add_epi32(a1, c1);
+    const __m256 least = _mm256_set1_ps(o->relu ? 0.0f : -INFINITY);
+    __m256 out;
+    PUT2(0, 0, a0) PUT2(0, 8, a1)
 }
 
-#define STEP4(i)                                                      \
-    b = _mm512_set1_epi32(*(const int32_t *)(q + i * width + k));     \
-    a##i##0 = _mm512_dpbusd_epi32(a##i##0, b, w0);                    \
-    a##i##1 = _mm512_dpbusd_epi32(a##i##1, b, w1);                    \
-    a##i##2 = _mm512_dpbusd_epi32(a##i##2, b, w2);                    \
+#define PUT4(i, n, a)                                                                                                    \
+    out = _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(o->sums + n)));                                      \
+    out = _mm512_mul_ps(_mm512_mul_ps(out, _mm512_set1_ps(o->worth[i])), _mm512_loadu_ps(o->scales + n));                \
+    out = _mm512_max_ps(least, _mm512_add_ps(out, _mm512_loadu_ps(o->bias + n)));                                        \
+    _mm512_storeu_ps(o->y + i * o->stride + n, out);
+#define PUT_ROW4(i) PUT4(i, 0, a##i##0) PUT4(i, 16, a##i##1) PUT4(i, 32, a##i##2) PUT4(i, 48, a##i##3)
+#define STEP4(i)                                                                                                         \
+    b = _mm512_set1_epi32(*(const int32_t *)(q + i * width + k));                                                        \
+    a##i##0 = _mm512_dpbusd_epi32(a##i##0, b, w0);                                                                       \
+    a##i##1 = _mm512_dpbusd_epi32(a##i##1, b, w1);                                                                       \
+    a##i##2 = _mm512_dpbusd_epi32(a##i##2, b, w2);                                                                       \
     a##i##3 = _mm512_dpbusd_epi32(a##i##3, b, w3);
-#define KEEP4(i)                                    \
-    _mm512_storeu_si512(sums + i * 64, a##i##0);      \
-    _mm512_storeu_si512(sums + i * 64 + 16, a##i##1); \
-    _mm512_storeu_si512(sums + i * 64 + 32, a##i##2); \
-    _mm512_storeu_si512(sums + i * 64 + 48, a##i##3);
 #define ZERO4(i) __m512i a##i##0 = zero, a##i##1 = zero, a##i##2 = zero, a##i##3 = zero;
+#define LOAD4                                                                                                            \
+    const __m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 64);                                           \
+    const __m512i w2 = _mm512_loadu_si512(w + 128), w3 = _mm512_loadu_si512(w + 192);
 
-AVX512 static void tile_vnni(
-    const uint8_t *q, const int8_t *w, long width, int32_t *sums) {
-    const __m512i zero = _mm512_setzero_si512();
-    __m512i b;
-    ZERO4(0) ZERO4(1) ZERO4(2) ZERO4(3) ZERO4(4) ZERO4(5)
-    for (long k = 0; k < width; k += 4, w += 256) {
-        const __m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 64);
-        const __m512i w2 = _mm512_loadu_si512(w + 128), w3 = _mm512_loadu_si512(w + 192);
-        STEP4(0) STEP4(1) STEP4(2) STEP4(3) STEP4(4) STEP4(5)
+#define TILE_VNNI(NAME, EACH)                                                                                            \
+    AVX512 static void NAME(const uint8_t *q, const int8_t *w, long width, const Out *o) {                               \
+        const __m512i zero = _mm512_setzero_si512();                                                                     \
+        __m512i b;                                                                                                       \
+        EACH(ZERO4)                                                                                                      \
+        for (long k = 0; k < width; k += 4, w += 256) {                                                                  \
+            LOAD4 EACH(STEP4)                                                                                            \
+        }                                                                                                                \
+        const __m512 least = _mm512_set1_ps(o->relu ? 0.0f : -INFINITY);                                                 \
+        __m512 out;                                                                                                      \
+        EACH(PUT_ROW4)                                                                                                   \
     }
-    KEEP4(0) KEEP4(1) KEEP4(2) KEEP4(3) KEEP4(4) KEEP4(5)
-}
+#define ONE(DO) DO(0)
 
-AVX512 static void row_vnni(
-    const uint8_t *q, const int8_t *w, long width, int32_t *sums) {
-    const __m512i zero = _mm512_setzero_si512();
-    __m512i b;
-    ZERO4(0)
-    for (long k = 0; k < width; k += 4, w += 256) {
-        const __m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 64);
-        const __m512i w2 = _mm512_loadu_si512(w + 128), w3 = _mm512_loadu_si512(w + 192);
-        STEP4(0)
-    }
-    KEEP4(0)
-}
+TILE_VNNI(six_vnni, SIX)
+TILE_VNNI(four_vnni, FOUR)
+TILE_VNNI(two_vnni, TWO)
+TILE_VNNI(row_vnni, ONE)
 
-/* integer sums of one row and one panel -> outputs */
-AVX2 static void finish(const Part *part, const int32_t *sums, float worth, long first, long count, int relu, float *y) {
-    const __m256 times = _mm256_set1_ps(worth), zero = _mm256_setzero_ps();
-    for (long n = 0; n < count; n += 8) {
-        const long left = count - n;
-        const __m256i sum = _mm256_sub_epi32(
-            _mm256_loadu_si256((const __m256i *)(sums + n)), _mm256_loadu_si256((const __m256i *)(part->sums + first + n)));
-        __m256 out = _mm256_mul_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), times), _mm256_loadu_ps(part->scales + first + n));
-        out = _mm256_add_ps(out, _mm256_loadu_ps(part->bias + first + n));
-        if (relu) out = _mm256_max_ps(out, zero);
-        if (left >= 8) {
-            _mm256_storeu_ps(y + n, out);
-        } else {
-            float rest[8];
-            _mm256_storeu_ps(rest, out);
-            memcpy(y + n, rest, sizeof(float) * (size_t)left);
-        }
-    }
-}
+typedef void (*Tile)(const uint8_t *q, const int8_t *w, long width, const Out *o);
+static const Tile TILES[2][4] = {{six_avx2, four_avx2, two_avx2, row_avx2}, {six_vnni, four_vnni, two_vnni, row_vnni}};
+static const long TALL[4] = {6, 4, 2, 1};
 
 void int8_outputs(const Part *part, const uint8_t *q, const float *worth, long rows, long start, long end, int relu, float *y) {
     const int wide = level() == 2;
     const long p = panel(wide ? 2 : 1), width = part->width, outs = part->outs;
-    int32_t sums[ROWS * 64];
+    float spare[6 * 64]; /* for the last panel, which may be more than the outputs */
     for (long at = start; at < end; at++) {
         const int8_t *w = (const int8_t *)part->weights + at * p * width;
         const long first = at * p, count = outs - first < p ? outs - first : p;
-        long row = 0;
-        for (; row + ROWS <= rows; row += ROWS) {
-            (wide ? tile_vnni : tile_avx2)(q + row * width, w, width, sums);
-            for (long i = 0; i < ROWS; i++)
-                finish(part, sums + i * p, worth[row + i], first, count, relu, y + (row + i) * outs + first);
-        }
-        for (; row < rows; row++) {
-            (wide ? row_vnni : row_avx2)(q + row * width, w, width, sums);
-            finish(part, sums, worth[row], first, count, relu, y + row * outs + first);
+        Out out = {part->sums + first, part->scales + first, part->bias + first, worth, spare, p, relu};
+        if (count == p) out.y = y + first, out.stride = outs;
+        for (long row = 0; row < rows;) {
+            int which = 0;
+            while (TALL[which] > rows - row) which++;
+            const long some = TALL[which];
+            TILES[wide][which](q + row * width, w, width, &out);
+            if (count < p)
+                for (long i = 0; i < some; i++) memcpy(y + (row + i) * outs + first, spare + i * p, sizeof(float) * (size_t)count);
+            else
+                out.y += some * outs;
+            out.worth += some, row += some;
         }
     }
 }

@@ -3,8 +3,23 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* one query times four keys */
+AVX2 static inline __m128 products(const float *q, const float *const key[4], long width) {
+    __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
+    for (long k = 0; k < width; k += 8) {
+        const __m256 query = _mm256_loadu_ps(q + k);
+        a = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[0] + k), a);
+        b = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[1] + k), b);
+        c = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[2] + k), c);
+        d = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[3] + k), d);
+    }
+    const __m256 sums = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+}
+
 AVX2 void look_rows(const Look *l, long first, long end) {
     const long per = l->heads / l->kv_heads, width = l->width;
+    const __m128 scale = _mm_set1_ps(l->scale);
     float *scores = malloc(sizeof(float) * (size_t)(l->longest + 8));
     for (long row = first; row < end; row++) {
         const int32_t *places = l->places ? l->places + row * l->longest : NULL;
@@ -13,15 +28,21 @@ AVX2 void look_rows(const Look *l, long first, long end) {
         for (long head = 0; head < l->heads; head++) {
             const long base = slot * l->slot_stride + head / per * l->head_stride;
             const float *q = l->q + (row * l->heads + head) * width;
-            float most = -INFINITY;
-            for (long t = 0; t < length; t++) {
-                const float *key = l->keys + base + (places ? places[t] : t) * l->stride;
-                __m256 sum = _mm256_mul_ps(_mm256_loadu_ps(q), _mm256_loadu_ps(key));
-                for (long k = 8; k < width; k += 8) sum = _mm256_fmadd_ps(_mm256_loadu_ps(q + k), _mm256_loadu_ps(key + k), sum);
-                scores[t] = l->scale * across(sum);
-                most = scores[t] > most ? scores[t] : most;
+            const float *keys = l->keys + base;
+            for (long t = 0; t < length; t += 4) { /* four keys at a time; after the last, the last again */
+                const float *key[4];
+                for (long i = 0; i < 4; i++) {
+                    const long at = t + i < length ? t + i : length - 1;
+                    key[i] = keys + (places ? places[at] : at) * l->stride;
+                }
+                _mm_storeu_ps(scores + t, _mm_mul_ps(products(q, key, width), scale));
             }
             for (long t = length; t < whole; t++) scores[t] = -INFINITY;
+            __m256 far = _mm256_set1_ps(-INFINITY);
+            for (long t = 0; t < whole; t += 8) far = _mm256_max_ps(_mm256_loadu_ps(scores + t), far);
+            float most = -INFINITY, eight[8];
+            _mm256_storeu_ps(eight, far);
+            for (int i = 0; i < 8; i++) most = eight[i] > most ? eight[i] : most;
             __m256 sums = _mm256_setzero_ps();
             for (long t = 0; t < whole; t += 8) {
                 const __m256 far = _mm256_sub_ps(_mm256_loadu_ps(scores + t), _mm256_set1_ps(most));
@@ -31,22 +52,29 @@ AVX2 void look_rows(const Look *l, long first, long end) {
             for (long t = 0; t < whole; t += 8) sums = _mm256_add_ps(sums, _mm256_loadu_ps(scores + t));
             const float each = length ? 1.0f / across(sums) : 0.0f;
             float *out = l->out + (row * l->heads + head) * width;
-            for (long k = 0; k < width; k += 32) {
-                const long left = width - k;
+            const float *values = l->values + base;
+            const __m256 times = _mm256_set1_ps(each);
+            long k = 0;
+            for (; k + 32 <= width; k += 32) {
                 __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
                 for (long t = 0; t < length; t++) {
-                    const float *value = l->values + base + (places ? places[t] : t) * l->stride + k;
+                    const float *value = values + (places ? places[t] : t) * l->stride + k;
                     const __m256 weight = _mm256_set1_ps(scores[t]);
                     a = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value), a);
-                    if (left > 8) b = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 8), b);
-                    if (left > 16) c = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 16), c);
-                    if (left > 24) d = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 24), d);
+                    b = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 8), b);
+                    c = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 16), c);
+                    d = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 24), d);
                 }
-                const __m256 times = _mm256_set1_ps(each);
                 _mm256_storeu_ps(out + k, _mm256_mul_ps(a, times));
-                if (left > 8) _mm256_storeu_ps(out + k + 8, _mm256_mul_ps(b, times));
-                if (left > 16) _mm256_storeu_ps(out + k + 16, _mm256_mul_ps(c, times));
-                if (left > 24) _mm256_storeu_ps(out + k + 24, _mm256_mul_ps(d, times));
+                _mm256_storeu_ps(out + k + 8, _mm256_mul_ps(b, times));
+                _mm256_storeu_ps(out + k + 16, _mm256_mul_ps(c, times));
+                _mm256_storeu_ps(out + k + 24, _mm256_mul_ps(d, times));
+            }
+            for (; k < width; k += 8) {
+                __m256 a = _mm256_setzero_ps();
+                for (long t = 0; t < length; t++)
+                    a = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), _mm256_loadu_ps(values + (places ? places[t] : t) * l->stride + k), a);
+                _mm256_storeu_ps(out + k, _mm256_mul_ps(a, times));
             }
         }
     }

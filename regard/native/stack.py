@@ -122,7 +122,7 @@ class Stack:
         """The keys and values of what was read, for every block to look at. -> (N, 2, S, H, M, K)"""
         sizes, count = self.sizes, len(starts) - 1
         longest = int(starts.diff().max())
-        memory = torch.zeros(len(self._blocks), 2, count, sizes.kv_heads, longest, sizes.head)
+        memory = torch.empty(len(self._blocks), 2, count, sizes.kv_heads, longest, sizes.head)
         room = self._room(len(states_TD))
         call("remember")(
             self.address, at(states_TD), at(starts), count, longest, torch.get_num_threads(), at(room), at(memory)
