@@ -123,7 +123,9 @@ def measure(folder: Path, sources: list[list[int]], forced: int | None, options:
                 slow = contender.name.startswith("transformers")
                 if slow and turn > 0:
                     continue  # it is far behind: one measurement is enough
-                answer = contender.do(sources=some[:4] if turn < 0 else some, beam=beam, forced=forced, single=batch == "single")
+                answer = contender.do(
+                    sources=some[:4] if turn < 0 else some, beam=beam, forced=forced, single=batch == "single"
+                )
                 if turn >= 0:
                     cell = figures[contender.name][batch, beam]
                     cell.rates.append(sum(map(len, answer["written"])) / answer["seconds"])
@@ -134,7 +136,9 @@ def measure(folder: Path, sources: list[list[int]], forced: int | None, options:
 
 
 def table(title: str, figures: dict[str, Any], bleus: dict[tuple[str, int], float]) -> dict[str, Any]:
-    print(f"\n{title}\n{'tokens/s':28}" + "".join(f"{batch + ' beam ' + str(beam):>16}" for batch, beam in CELLS), end="")
+    print(
+        f"\n{title}\n{'tokens/s':28}" + "".join(f"{batch + ' beam ' + str(beam):>16}" for batch, beam in CELLS), end=""
+    )
     print(f"{'peak MB':>10}" + ("   BLEU 1, 4" if bleus else ""))
     flat: dict[str, Any] = {}
     for name, cells in figures.items():
@@ -148,7 +152,10 @@ def table(title: str, figures: dict[str, Any], bleus: dict[tuple[str, int], floa
     for kind in ("int8", "float32"):
         others = [name for name in flat if name.startswith("CTranslate2 " + kind)]
         if f"regard {kind}" in flat and others:
-            ratios = [flat[f"regard {kind}"][cell] / max(flat[other][cell] for other in others) for cell in list(flat[others[0]])[:4]]
+            ratios = [
+                flat[f"regard {kind}"][cell] / max(flat[other][cell] for other in others)
+                for cell in list(flat[others[0]])[:4]
+            ]
             print(f"{'regard / best CTranslate2':21} {kind:7}" + "".join(f"{ratio:15.2f}x" for ratio in ratios))
     return flat
 

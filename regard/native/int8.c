@@ -8,40 +8,45 @@
  * out[panel][input / 4][output][input % 4]. AVX2's panel is 2 registers of 8 outputs, AVX-512's 4 of 16. */
 int panel(int at_level) { return at_level == 2 ? 64 : 16; }
 
-/* weights (outs, width) -> packed, and 128 x the sum of each output's weights; width a multiple of 32 */
+/* weights (outs, width) -> packed, and the sum of each output's weights; width a multiple of 32 */
 void pack(const int8_t *weights, long outs, long width, int at_level, int8_t *packed, int32_t *sums) {
     long p = panel(at_level), panels = (outs + p - 1) / p;
     for (long n = 0; n < panels * p; n++) {
         int8_t *to = packed + (n / p) * p * width + (n % p) * 4;
-        int32_t sum = 0;
+        sums[n] = 0;
         for (long k = 0; k < width; k++) {
             int8_t weight = n < outs ? weights[n * width + k] : 0;
             to[k / 4 * p * 4 + k % 4] = weight;
-            sum += weight;
+            sums[n] += weight;
         }
-        sums[n] = 128 * sum;
     }
 }
 
-/* A row as bytes of 1..255, 128 for nothing, and what one of them is worth. */
-AVX2 float quantise(const float *x, long width, uint8_t *q) {
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-    __m256 most = _mm256_setzero_ps();
-    for (long k = 0; k < width; k += 8) most = _mm256_max_ps(most, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + k)));
-    float each[8], greatest = 0.0f;
-    _mm256_storeu_ps(each, most);
-    for (int i = 0; i < 8; i++) greatest = each[i] > greatest ? each[i] : greatest;
-    const float scale = greatest > 0.0f ? greatest / 127.0f : 1.0f;
-    const __m256 times = _mm256_set1_ps(1.0f / scale);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7), middle = _mm256_set1_epi8((char)0x80);
+AVX2 static float extreme(__m256 x, float sign) {
+    float each[8], found = 0.0f;
+    _mm256_storeu_ps(each, x);
+    for (int i = 0; i < 8; i++) found = sign * each[i] > sign * found ? each[i] : found;
+    return found;
+}
+
+AVX2 Worth quantise(const float *x, long width, uint8_t *q) {
+    __m256 most = _mm256_setzero_ps(), least = most;
+    for (long k = 0; k < width; k += 8) {
+        const __m256 v = _mm256_loadu_ps(x + k);
+        most = _mm256_max_ps(most, v), least = _mm256_min_ps(least, v);
+    }
+    const float low = extreme(least, -1.0f), range = extreme(most, 1.0f) - low;
+    const float one = range > 0.0f ? range / (float)MOST : 1.0f, times = 1.0f / one;
+    const Worth worth = {one, (int32_t)_mm_cvtss_si32(_mm_set_ss(-low * times))};
+    const __m256 by = _mm256_set1_ps(times);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7), zero = _mm256_set1_epi32(worth.zero), end = _mm256_set1_epi8(MOST);
     for (long k = 0; k < width; k += 32) {
         __m256i part[4];
-        for (int i = 0; i < 4; i++) part[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + k + 8 * i), times));
-        __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(part[0], part[1]), _mm256_packs_epi32(part[2], part[3]));
-        bytes = _mm256_xor_si256(_mm256_permutevar8x32_epi32(bytes, order), middle);
-        _mm256_storeu_si256((__m256i *)(q + k), bytes);
+        for (int i = 0; i < 4; i++) part[i] = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + k + 8 * i), by)), zero);
+        const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(part[0], part[1]), _mm256_packs_epi32(part[2], part[3]));
+        _mm256_storeu_si256((__m256i *)(q + k), _mm256_min_epu8(_mm256_permutevar8x32_epi32(bytes, order), end));
     }
-    return scale;
+    return worth;
 }
 
 /* ---- tiles: some rows times one panel, and their outputs ---- */
@@ -49,70 +54,63 @@ AVX2 float quantise(const float *x, long width, uint8_t *q) {
 /* where a tile's outputs go, and what its integer sums are worth */
 typedef struct {
     const int32_t *sums;
-    const float *scales, *bias, *worth; /* worth: of the tile's rows */
+    const float *scales, *bias;
+    const Worth *worth; /* of the tile's rows */
     float *y;
     long stride;
     int relu;
 } Out;
 
 #define PUT2(i, n, a)                                                                                                    \
-    out = _mm256_cvtepi32_ps(_mm256_sub_epi32(a, _mm256_loadu_si256((const __m256i *)(o->sums + n))));                   \
-    out = _mm256_mul_ps(_mm256_mul_ps(out, _mm256_set1_ps(o->worth[i])), _mm256_loadu_ps(o->scales + n));                \
-    out = _mm256_max_ps(least, _mm256_add_ps(out, _mm256_loadu_ps(o->bias + n))); /* so NaN stays NaN */                  \
+    sum = _mm256_mullo_epi32(_mm256_loadu_si256((const __m256i *)(o->sums + n)), _mm256_set1_epi32(o->worth[i].zero));   \
+    out = _mm256_cvtepi32_ps(_mm256_sub_epi32(a, sum));                                                                  \
+    out = _mm256_mul_ps(_mm256_mul_ps(out, _mm256_set1_ps(o->worth[i].one)), _mm256_loadu_ps(o->scales + n));            \
+    out = _mm256_max_ps(least, _mm256_add_ps(out, _mm256_loadu_ps(o->bias + n))); /* so NaN stays NaN */                 \
     _mm256_storeu_ps(o->y + i * o->stride + n, out);
+/* 2 x 2 x 127 x 64 is what 16 bits hold: the products of eight inputs are added before they are widened */
 #define STEP2(i)                                                                                                         \
     b = _mm256_set1_epi32(*(const int32_t *)(q + i * width + k));                                                        \
-    a##i##0 = _mm256_add_epi32(a##i##0, _mm256_madd_epi16(_mm256_maddubs_epi16(b, w0), one));                            \
-    a##i##1 = _mm256_add_epi32(a##i##1, _mm256_madd_epi16(_mm256_maddubs_epi16(b, w1), one));                            \
+    c = _mm256_set1_epi32(*(const int32_t *)(q + i * width + k + 4));                                                    \
+    d = _mm256_add_epi16(_mm256_maddubs_epi16(b, w0), _mm256_maddubs_epi16(c, w2));                                      \
+    b = _mm256_add_epi16(_mm256_maddubs_epi16(b, w1), _mm256_maddubs_epi16(c, w3));                                      \
+    a##i##0 = _mm256_add_epi32(a##i##0, _mm256_madd_epi16(d, one));                                                      \
+    a##i##1 = _mm256_add_epi32(a##i##1, _mm256_madd_epi16(b, one));                                                      \
     IN_ORDER(a##i##0, a##i##1)
 /* A row after the other: left to itself, GCC begins with all of them at once, and has not the registers to go on. */
 #define IN_ORDER(x, y) __asm__ volatile("" : "+x"(x), "+x"(y));
 
 #define ZERO2(i) __m256i a##i##0 = zero, a##i##1 = zero;
 #define PUT_ROW2(i) PUT2(i, 0, a##i##0) PUT2(i, 8, a##i##1)
-#define TWO(DO) DO(0) DO(1)
+#define ONE(DO) DO(0)
+#define TWO(DO) ONE(DO) DO(1)
 #define FOUR(DO) TWO(DO) DO(2) DO(3)
 #define SIX(DO) FOUR(DO) DO(4) DO(5)
 
 #define TILE_AVX2(NAME, EACH)                                                                                            \
     AVX2 static void NAME(const uint8_t *q, const int8_t *w, long width, const Out *o) {                                 \
         const __m256i one = _mm256_set1_epi16(1), zero = _mm256_setzero_si256();                                         \
-        __m256i b;                                                                                                       \
+        __m256i b, c, d;                                                                                                 \
         EACH(ZERO2)                                                                                                      \
-        for (long k = 0; k < width; k += 4, w += 64) {                                                                   \
-            const __m256i w0 = _mm256_loadu_si256((const __m256i *)w), w1 = _mm256_loadu_si256((const __m256i *)(w + 32)); \
+        for (long k = 0; k < width; k += 8, w += 128) {                                                                  \
+            const __m256i *v = (const __m256i *)w;                                                                       \
+            const __m256i w0 = _mm256_loadu_si256(v), w1 = _mm256_loadu_si256(v + 1);                                    \
+            const __m256i w2 = _mm256_loadu_si256(v + 2), w3 = _mm256_loadu_si256(v + 3);                                \
             EACH(STEP2)                                                                                                  \
         }                                                                                                                \
         const __m256 least = _mm256_set1_ps(o->relu ? 0.0f : -INFINITY);                                                 \
+        __m256i sum;                                                                                                     \
         __m256 out;                                                                                                      \
         EACH(PUT_ROW2)                                                                                                   \
     }
 
-TILE_AVX2(six_avx2, SIX)
 TILE_AVX2(four_avx2, FOUR)
 TILE_AVX2(two_avx2, TWO)
-
-/* one row: the weights are what there is to read, and they are read once */
-AVX2 static void row_avx2(const uint8_t *q, const int8_t *w, long width, const Out *o) {
-    const __m256i one = _mm256_set1_epi16(1);
-    __m256i a0 = _mm256_setzero_si256(), a1 = a0, c0 = a0, c1 = a0;
-    for (long k = 0; k < width; k += 8, w += 128) {
-        const __m256i b = _mm256_set1_epi32(*(const int32_t *)(q + k)), c = _mm256_set1_epi32(*(const int32_t *)(q + k + 4));
-        const __m256i *v = (const __m256i *)w;
-        a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(_mm256_maddubs_epi16(b, _mm256_loadu_si256(v)), one));
-        a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(_mm256_maddubs_epi16(b, _mm256_loadu_si256(v + 1)), one));
-        c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(_mm256_maddubs_epi16(c, _mm256_loadu_si256(v + 2)), one));
-        c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(_mm256_maddubs_epi16(c, _mm256_loadu_si256(v + 3)), one));
-    }
-    a0 = _mm256_add_epi32(a0, c0), a1 = _mm256_add_epi32(a1, c1);
-    const __m256 least = _mm256_set1_ps(o->relu ? 0.0f : -INFINITY);
-    __m256 out;
-    PUT2(0, 0, a0) PUT2(0, 8, a1)
-}
+TILE_AVX2(row_avx2, ONE)
 
 #define PUT4(i, n, a)                                                                                                    \
-    out = _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(o->sums + n)));                                      \
-    out = _mm512_mul_ps(_mm512_mul_ps(out, _mm512_set1_ps(o->worth[i])), _mm512_loadu_ps(o->scales + n));                \
+    sum = _mm512_mullo_epi32(_mm512_loadu_si512(o->sums + n), _mm512_set1_epi32(o->worth[i].zero));                      \
+    out = _mm512_cvtepi32_ps(_mm512_sub_epi32(a, sum));                                                                  \
+    out = _mm512_mul_ps(_mm512_mul_ps(out, _mm512_set1_ps(o->worth[i].one)), _mm512_loadu_ps(o->scales + n));            \
     out = _mm512_max_ps(least, _mm512_add_ps(out, _mm512_loadu_ps(o->bias + n)));                                        \
     _mm512_storeu_ps(o->y + i * o->stride + n, out);
 #define PUT_ROW4(i) PUT4(i, 0, a##i##0) PUT4(i, 16, a##i##1) PUT4(i, 32, a##i##2) PUT4(i, 48, a##i##3)
@@ -136,10 +134,10 @@ AVX2 static void row_avx2(const uint8_t *q, const int8_t *w, long width, const O
             LOAD4 EACH(STEP4)                                                                                            \
         }                                                                                                                \
         const __m512 least = _mm512_set1_ps(o->relu ? 0.0f : -INFINITY);                                                 \
+        __m512i sum;                                                                                                     \
         __m512 out;                                                                                                      \
         EACH(PUT_ROW4)                                                                                                   \
     }
-#define ONE(DO) DO(0)
 
 TILE_VNNI(six_vnni, SIX)
 TILE_VNNI(four_vnni, FOUR)
@@ -147,10 +145,10 @@ TILE_VNNI(two_vnni, TWO)
 TILE_VNNI(row_vnni, ONE)
 
 typedef void (*Tile)(const uint8_t *q, const int8_t *w, long width, const Out *o);
-static const Tile TILES[2][4] = {{six_avx2, four_avx2, two_avx2, row_avx2}, {six_vnni, four_vnni, two_vnni, row_vnni}};
-static const long TALL[4] = {6, 4, 2, 1};
+static const Tile TILES[2][4] = {{four_avx2, four_avx2, two_avx2, row_avx2}, {six_vnni, four_vnni, two_vnni, row_vnni}};
+static const long TALL[2][4] = {{4, 4, 2, 1}, {6, 4, 2, 1}};
 
-void int8_outputs(const Part *part, const uint8_t *q, const float *worth, long rows, long start, long end, int relu, float *y) {
+void int8_outputs(const Part *part, const uint8_t *q, const Worth *worth, long rows, long start, long end, int relu, float *y) {
     const int wide = level() == 2;
     const long p = panel(wide ? 2 : 1), width = part->width, outs = part->outs;
     float spare[6 * 64]; /* for the last panel, which may be more than the outputs */
@@ -161,8 +159,8 @@ void int8_outputs(const Part *part, const uint8_t *q, const float *worth, long r
         if (count == p) out.y = y + first, out.stride = outs;
         for (long row = 0; row < rows;) {
             int which = 0;
-            while (TALL[which] > rows - row) which++;
-            const long some = TALL[which];
+            while (TALL[wide][which] > rows - row) which++;
+            const long some = TALL[wide][which];
             TILES[wide][which](q + row * width, w, width, &out);
             if (count < p)
                 for (long i = 0; i < some; i++) memcpy(y + (row + i) * outs + first, spare + i * p, sizeof(float) * (size_t)count);

@@ -23,8 +23,7 @@ typedef void (*Work)(const void *what, int part, int parts);
 void in_parts(Work work, const void *what, int parts);
 static inline long from(long count, int part, int parts) { return count * part / parts; }
 
-/* 0: nothing here runs; 1: AVX2, whose sums of two products are 16 bits wide, so int8 weights must be -64..64;
- * 2: AVX-512 VNNI */
+/* 0: nothing here runs; 1: AVX2; 2: AVX-512 VNNI */
 int level(void);
 
 /* ---- linear.c ---- */
@@ -33,7 +32,7 @@ enum { NONE, RELU, SILU, GELU, GELU_TANH };
 
 typedef struct {
     const void *weights;        /* float (outs, width), or int8 as `pack` leaves them */
-    const int32_t *sums;        /* of int8 weights: 128 x each output's sum; else NULL */
+    const int32_t *sums;        /* of int8 weights, which are -64..64: each output's; else NULL */
     const float *scales, *bias; /* of int8 weights, what one is worth; bias may be NULL for float ones */
     long width, outs;           /* width: a multiple of 32 */
 } Part;

@@ -26,7 +26,7 @@ def available() -> bool:
 
 @functools.cache
 def level() -> int:
-    """1: AVX2, for int8 weights of -64..64. 2: AVX-512 with VNNI, for -127..127."""
+    """1: AVX2. 2: AVX-512 with VNNI."""
     library = build.library()
     return 0 if library is None else prepare(library)
 
@@ -110,7 +110,9 @@ def at(tensor: Tensor | None) -> int | None:
 class Weights:
     """A linear part's, as the compiled loops want them."""
 
-    def __init__(self, weights: Tensor, scales_N: Tensor | None, bias_N: Tensor | None, *, outs: int, width: int) -> None:
+    def __init__(
+        self, weights: Tensor, scales_N: Tensor | None, bias_N: Tensor | None, *, outs: int, width: int
+    ) -> None:
         self.outs, self.width = outs, width
         self._kept = [weights, scales_N, bias_N]  # the part has only their addresses
         self.part = Part(at(weights), None, at(scales_N), at(bias_N), width, outs)
@@ -131,7 +133,9 @@ class Weights:
         packed, sums_N = torch.empty(room * width, dtype=torch.int8), torch.empty(room, dtype=torch.int32)
         call("pack")(at(weight_ND), outs, width, level(), at(packed), at(sums_N))
         bias_N = torch.zeros(outs) if bias_N is None else bias_N
-        weights = cls(packed, *(F.pad(each_N, (0, room - outs)) for each_N in (scale_N, bias_N)), outs=outs, width=width)
+        weights = cls(
+            packed, *(F.pad(each_N, (0, room - outs)) for each_N in (scale_N, bias_N)), outs=outs, width=width
+        )
         weights.part.sums = at(sums_N)
         weights._kept.append(sums_N)
         return weights
@@ -143,7 +147,7 @@ def linear(x_RD: Tensor, by: Weights, *, activation: str = "none") -> Tensor:
     if width != by.width:
         x_RD = F.pad(x_RD, (0, by.width - width))
     x_RD, out = x_RD.contiguous(), torch.empty(rows, by.outs)
-    room = torch.empty(rows * (by.width + 4), dtype=torch.uint8)
+    room = torch.empty(rows * (by.width + 8), dtype=torch.uint8)
     part, to = POINTER(Part)(by.part), c_void_p(at(out))
     call("linear")(
         byref(part), 1, at(x_RD), rows, ACTIVATIONS[activation], torch.get_num_threads(), at(room), byref(to)

@@ -11,7 +11,7 @@ typedef struct {
     int count, activation;
     const float *x;
     long rows;
-    float *worth; /* of int8: what one of a row's bytes is worth */
+    Worth *worth; /* of int8 */
     uint8_t *q;
     float *const *y;
 } Linear;
@@ -172,10 +172,10 @@ static void multiply_part(const void *what, int part, int parts) {
     }
 }
 
-long linear_room(long rows, long width) { return rows * (width + (long)sizeof(float)); }
+long linear_room(long rows, long width) { return rows * (width + (long)sizeof(Worth)); }
 
 void linear(const Part *const *parts, int count, const float *x, long rows, int activation, int threads, void *room, float *const *y) {
-    float *worth = room;
+    Worth *worth = room;
     const long width = parts[0]->width;
     long work = 0;
     Linear l = {parts, count, activation, x, rows, worth, (uint8_t *)(worth + rows), y};

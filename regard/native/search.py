@@ -92,7 +92,16 @@ class Searcher:
         self._memories: dict[int, Tensor] = {}
         settings = _Settings(
             *(writer.decoder.address, addressof(writer.output.part), at(writer.embeddings_VD), at(writer.positions_LD)),
-            *(writer.scale, at(never_V), at(at_first_V), at(ends), len(plan.ends), plan.min_new, plan.beam, plan.n_best),
+            *(
+                writer.scale,
+                at(never_V),
+                at(at_first_V),
+                at(ends),
+                len(plan.ends),
+                plan.min_new,
+                plan.beam,
+                plan.n_best,
+            ),
             *(plan.start, plan.length_penalty, plan.enough, plan.paper),
         )
         self._at = call("search_begin")(byref(settings))

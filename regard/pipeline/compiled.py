@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from regard.decoding.engine import Found
 from regard.decoding.interface import Hypothesis
@@ -10,6 +11,8 @@ from regard.errors import ModelError
 from regard.models.compiled import Compiled
 from regard.native.search import BrokenLogits, Plan, Said, Searcher
 
+TOKENS = 1024
+"""Tokens that are read at once: enough for good matrix products, and few enough to stay in the cache between them."""
 WIDEST = 64
 """Beams up to here: the best of a row are kept sorted as they are found, which is for few."""
 
@@ -64,11 +67,17 @@ class CompiledWorker:
 
     def begin(self, texts: Sequence[int]) -> Found:
         written = [text for text in texts if self._limits[text] > 0]
-        if written:
-            rows = [self._sources[text] for text in written]
-            memory = self._compiled.remember(rows)
-            self._searcher.admit(written, [self._limits[text] for text in written], memory, [len(row) for row in rows])
+        while written:
+            tokens = accumulate(len(self._sources[text]) for text in written)
+            some = max(1, sum(total <= TOKENS for total in tokens))
+            self._read(written[:some])
+            written = written[some:]
         return [(text, [self._hypothesis(Said([], [], 0.0))]) for text in texts if self._limits[text] <= 0]
+
+    def _read(self, texts: Sequence[int]) -> None:
+        rows = [self._sources[text] for text in texts]
+        memory = self._compiled.remember(rows)
+        self._searcher.admit(texts, [self._limits[text] for text in texts], memory, [len(row) for row in rows])
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Hypothesis]]]:
         try:

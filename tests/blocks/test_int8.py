@@ -23,8 +23,8 @@ def test_it_is_close_to_what_it_stands_for(linear: nn.Linear) -> None:
     x = torch.randn(4, 7, 96)
     out, expected = Int8Linear.of(linear)(x), linear(x)
     assert out.shape == expected.shape
-    # 64 steps of a weight and 127 of an input: errors of about 1 in 200, and they average out
-    assert (out - expected).square().mean() < 1e-4 * expected.square().mean()
+    # 64 steps of a weight's size and 127 of an input's range: their squared errors are 0.6 and 1.4 in 10,000 of the output's
+    assert (out - expected).square().mean() < 3e-4 * expected.square().mean()
 
 
 def test_with_and_without_the_compiled_loop(linear: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
