@@ -2,10 +2,11 @@
 
     python benchmarks/decoding.py [--model DIR --source FILE --reference FILE] [--rounds 3] [--without transformers]
 
-Two models. A random one of transformer-base's size (32,000 tokens) reads sources of 26 tokens and must write 30. A real
-one, where it is given, translates the lines of a file as long as they get, and its BLEU is computed. Tokens a second, for
-all sentences at once (bulk) and one at a time (single). Each contender has a process of its own, which sleeps while the
-others work. CTranslate2 runs in both of its ways to use the threads: one translation with all, or one on each.
+Two models. A random one of transformer-base's size (32,000 tokens) reads sources of 26 tokens and must write 30. A
+real one, where it is given, translates the lines of a file as long as they get, and its BLEU is computed. Tokens a
+second, for all sentences at once (bulk) and one at a time (single). Each contender has a process of its own, which
+sleeps while the others work. CTranslate2 runs in both of its ways to use the threads: one translation with all, or
+one on each.
 """
 
 import argparse
@@ -185,7 +186,7 @@ def main() -> None:
         sources = torch.randint(3, VOCAB, (options.sentences, READ), generator=generator).tolist()
         with tempfile.TemporaryDirectory() as name:
             random_model(Path(name))
-            title = f"random transformer-base, {options.threads} threads, {options.sentences} sentences, {WRITTEN} tokens each"
+            title = f"random transformer-base, {options.threads} threads, {options.sentences} x {WRITTEN} tokens"
             all_figures["random"] = table(title, measure(Path(name), sources, WRITTEN, options), {})
     if options.model:
         model = regard.load(options.model)
@@ -201,7 +202,9 @@ def main() -> None:
             for beam in (1, 4)
         }
         config = model.network.config
-        title = f"{config.encoder_layers} + {config.decoder_layers} layers of width {config.width}, {config.vocab:,} tokens, {len(lines)} real sentences, {options.threads} threads"
+        title = f"{config.encoder_layers} + {config.decoder_layers} layers of width {config.width}"
+        title += f", {config.vocab:,} tokens"
+        title += f", {len(lines)} real sentences, {options.threads} threads"
         all_figures["real"] = table(title, figures, bleus)
     if options.json:
         options.json.write_text(json.dumps(all_figures, indent=2) + "\n")

@@ -17,6 +17,10 @@ class TokenEmbedding(nn.Embedding):
         super().__init__(vocab, width)
         self.scale = scale
 
+    def reset_parameters(self) -> None:
+        if not self.weight.is_meta:  # on a layout without memory torch would import its compiler for this: a second
+            super().reset_parameters()
+
     def forward(self, ids_BL: Tensor) -> Tensor:
         return super().forward(ids_BL) * self.scale
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.blocks.embeddings import TokenEmbedding
+
 # ---- added to the embeddings ----------------------------------------------------------------------------------
 
 
@@ -57,11 +59,8 @@ class Sinusoidal(nn.Module):
         return table[positions_BL]
 
 
-class Learned(nn.Embedding):
+class Learned(TokenEmbedding):
     """A vector for each position up to `context`, learnt like a word's."""
-
-    def __init__(self, context: int, width: int) -> None:
-        super().__init__(context, width)
 
 
 # ---- rotating queries and keys --------------------------------------------------------------------------------

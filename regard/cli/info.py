@@ -33,7 +33,7 @@ def command(directory: Path, as_json: bool) -> None:
         [
             ("family", str(about["family"])),
             ("tasks", ", ".join(model.tasks) or "logits"),
-            ("memory", f"{about['bytes'] / 2**20:,.1f} MB"),
+            ("memory", f"{about['bytes'] / 2**20:,.1f} MB of {about['weights']}"),
             ("tokenizer", counted(about["tokenizer"]["pieces"], "piece") if about["tokenizer"] else "none"),
         ],
         title=str(directory),
@@ -47,11 +47,14 @@ def command(directory: Path, as_json: bool) -> None:
 
 def describe(model: "Model") -> dict[str, Any]:
     from regard.config import plain
+    from regard.weights.quantize import is_quantized
+    from regard.weights.tensors import contents
 
     counts: dict[str, int] = {}
-    for name, parameter in model.network.named_parameters():
+    tensors = contents(model.network)
+    for name, tensor in tensors.items():
         part = name.split(".")[0]
-        counts[part] = counts.get(part, 0) + parameter.numel()
+        counts[part] = counts.get(part, 0) + tensor.numel()
     settings = plain(model.config)
     usual = {field.name: field.default for field in fields(model.config)}
     labels = settings.get("labels")
@@ -62,6 +65,7 @@ def describe(model: "Model") -> dict[str, Any]:
         "tasks": list(model.tasks),
         "settings": {name: value for name, value in settings.items() if value != usual[name] and value != []},
         "parameters": counts | {"in all": sum(counts.values())},
-        "bytes": sum(parameter.numel() * parameter.element_size() for parameter in model.network.parameters()),
+        "weights": "int8" if is_quantized(model.network) else "float32",
+        "bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()),
         "tokenizer": {"pieces": model.tokenizer.vocab} if model.has_tokenizer else None,
     }

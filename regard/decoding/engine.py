@@ -52,7 +52,7 @@ def run(
     rows: int = ROWS,
     workers: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for every text, which has `width` rows; `lengths` says how long each is, for those alike to go together."""
+    """Search for every text, which has `width` rows. `lengths`: how long each is, for those alike to go together."""
     waiting = deque(sorted(range(len(lengths)), key=lambda text: -lengths[text]))  # the longest take longest
     found: list[list[Hypothesis]] = [[] for _ in lengths]
     lock = Lock()

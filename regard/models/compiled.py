@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.blocks import block as blocks
 from regard.blocks.attention import Attention
 from regard.blocks.feedforward import FeedForward
-from regard.blocks.int8 import Int8Linear
+from regard.blocks.int8 import Int8Linear, Int8Matrix
 from regard.blocks.lanes import Group
 from regard.models.seq2seq import Seq2Seq
 from regard.models.stack import Stack
@@ -72,11 +72,16 @@ class Compiled:
         positions_LD = None
         if target.positions is not None:
             positions_LD = target.positions(torch.arange(places)[None])[0].contiguous()
-        embeddings_VD = target.tokens.weight.detach()
+        weight: object = target.tokens.weight
+        if isinstance(weight, Int8Matrix):
+            embeddings_VD, row_scales_V = weight.whole, weight.scale
+        else:
+            embeddings_VD, row_scales_V = cast(Tensor, weight).detach(), None
         return Writer(
             decoder=self._decoder,
             output=self._output,
             embeddings_VD=embeddings_VD,
+            row_scales_V=row_scales_V,
             scale=target.tokens.scale,
             positions_LD=positions_LD,
         )
@@ -119,8 +124,8 @@ def _block(part: blocks.Block) -> stack.Block:
 
 
 def _attention(part: Attention, residual: blocks.AddAndNorm) -> stack.Attention:
-    linears = (part.query, part.key, part.value, part.output)
-    return stack.Attention(*map(_weights, linears), norm=_norm(residual.norm))
+    query, key, value, output = map(_weights, (part.query, part.key, part.value, part.output))
+    return stack.Attention(query, key, value, output, _norm(residual.norm))
 
 
 def _norm(part: nn.Module) -> stack.Norm:

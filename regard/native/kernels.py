@@ -7,7 +7,9 @@ import ctypes
 import functools
 from collections.abc import Callable
 from ctypes import POINTER, Structure, byref, c_float, c_int, c_long, c_void_p
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +55,7 @@ class Look(Structure):
 def prepare(library: ctypes.CDLL) -> int:
     """Say what the functions take, lend them torch's threads, and give the library's level."""
     at, whole = c_void_p, c_int
-    takes = {
+    takes: dict[str, tuple[Any, ...]] = {
         "lend_threads": (at, at),
         "pack": (at, c_long, c_long, whole, at, at),
         "linear": (POINTER(POINTER(Part)), whole, at, c_long, whole, whole, at, POINTER(c_void_p)),
@@ -69,7 +71,7 @@ def prepare(library: ctypes.CDLL) -> int:
     for name, arguments in takes.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, None
-    gives = {
+    gives: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "stack_room": (c_long, (at, c_long)),
         "search_begin": (c_void_p, (at,)),
         "search_go_on": (whole, (at, c_long, c_long, whole)),
@@ -125,20 +127,34 @@ class Weights:
         return cls(weight_ND, None, bias_N, outs=outs, width=weight_ND.shape[1])
 
     @classmethod
-    def of_int8(cls, weight_ND: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> "Weights":
-        outs = len(weight_ND)
-        weight_ND = F.pad(weight_ND, (0, -weight_ND.shape[1] % WIDTH)).contiguous()
-        width, panel = weight_ND.shape[1], call("panel")(level())
-        room = -(-outs // panel) * panel
-        packed, sums_N = torch.empty(room * width, dtype=torch.int8), torch.empty(room, dtype=torch.int32)
-        call("pack")(at(weight_ND), outs, width, level(), at(packed), at(sums_N))
-        bias_N = torch.zeros(outs) if bias_N is None else bias_N
-        weights = cls(
-            packed, *(F.pad(each_N, (0, room - outs)) for each_N in (scale_N, bias_N)), outs=outs, width=width
-        )
-        weights.part.sums = at(sums_N)
-        weights._kept.append(sums_N)
+    def of_int8(cls, packed: "Packed", bias_N: Tensor | None) -> "Weights":
+        bias_N = torch.zeros(packed.outs) if bias_N is None else bias_N
+        bias_N = F.pad(bias_N, (0, len(packed.scales_N) - packed.outs))
+        weights = cls(packed.weights, packed.scales_N, bias_N, outs=packed.outs, width=packed.width)
+        weights.part.sums = at(packed.sums_N)
+        weights._kept.append(packed.sums_N)
         return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """An int8 matrix in the order in which the compiled loops read it, whole panels of outputs."""
+
+    weights: Tensor
+    sums_N: Tensor
+    scales_N: Tensor
+    outs: int
+    width: int
+
+
+def pack(whole_ND: Tensor, scale_N: Tensor) -> Packed:
+    outs = len(whole_ND)
+    whole_ND = F.pad(whole_ND, (0, -whole_ND.shape[1] % WIDTH)).contiguous()
+    width, panel = whole_ND.shape[1], call("panel")(level())
+    room = -(-outs // panel) * panel
+    packed, sums_N = torch.empty(room * width, dtype=torch.int8), torch.empty(room, dtype=torch.int32)
+    call("pack")(at(whole_ND), outs, width, level(), at(packed), at(sums_N))
+    return Packed(packed, sums_N, F.pad(scale_N.float(), (0, room - outs)), outs, width)
 
 
 def linear(x_RD: Tensor, by: Weights, *, activation: str = "none") -> Tensor:

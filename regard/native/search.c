@@ -14,6 +14,8 @@ typedef struct {
     const Stack *stack;
     const Part *output;
     const float *embeddings, *positions; /* (vocab, width), (longest, width) or NULL */
+    const int8_t *whole;                 /* embeddings of int8, where those above are NULL */
+    const float *row_scales;             /* (vocab) */
     float scale;
     const uint8_t *never, *never_at_first; /* (vocab): what is not said; what is not while fewer than min_new were */
     const int64_t *ends;
@@ -245,8 +247,12 @@ static void embed(const Settings *settings, const Sentence *s, float *x) {
     const float *position = settings->positions ? settings->positions + s->said * width : NULL;
     for (long row = 0; row < s->rows; row++, x += width) {
         const int64_t token = s->said ? s->now.tokens[row * s->said + s->said - 1] : settings->start;
-        const float *from = settings->embeddings + token * width;
-        for (long k = 0; k < width; k++) x[k] = from[k] * settings->scale + (position ? position[k] : 0.0f);
+        const float *from = settings->embeddings ? settings->embeddings + token * width : NULL;
+        const int8_t *whole = settings->whole + token * width;
+        for (long k = 0; k < width; k++) {
+            const float one = from ? from[k] : (float)whole[k] * settings->row_scales[token];
+            x[k] = one * settings->scale + (position ? position[k] : 0.0f);
+        }
     }
 }
 

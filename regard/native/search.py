@@ -19,7 +19,7 @@ from regard.native.stack import Stack
 
 class _Settings(Structure):
     _fields_ = (
-        *((name, c_void_p) for name in ("stack", "output", "embeddings", "positions")),
+        *((name, c_void_p) for name in ("stack", "output", "embeddings", "positions", "whole", "row_scales")),
         ("scale", c_float),
         *((name, c_void_p) for name in ("never", "never_at_first", "ends")),
         *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best", "start")),
@@ -53,6 +53,8 @@ class Writer:
     decoder: Stack
     output: Weights
     embeddings_VD: Tensor
+    """Of float32; or of int8, with what one is worth in each row."""
+    row_scales_V: Tensor | None
     scale: float
     positions_LD: Tensor | None
     """One for each place that there may be."""
@@ -82,7 +84,7 @@ class Searcher:
     """Sentences under way, and those that are done. For one thread at a time."""
 
     def __init__(self, writer: Writer, plan: Plan) -> None:
-        vocab = writer.output.outs
+        vocab, int8 = writer.output.outs, writer.row_scales_V is not None
         never_V = torch.zeros(vocab, dtype=torch.uint8)
         never_V[list(plan.never)] = 1
         at_first_V = never_V.clone()
@@ -91,7 +93,9 @@ class Searcher:
         self._kept = (writer, never_V, at_first_V, ends)  # the struct has only their addresses
         self._memories: dict[int, Tensor] = {}
         settings = _Settings(
-            *(writer.decoder.address, addressof(writer.output.part), at(writer.embeddings_VD), at(writer.positions_LD)),
+            *(writer.decoder.address, addressof(writer.output.part)),
+            *(None if int8 else at(writer.embeddings_VD), at(writer.positions_LD)),
+            *(at(writer.embeddings_VD) if int8 else None, at(writer.row_scales_V)),
             *(
                 writer.scale,
                 at(never_V),

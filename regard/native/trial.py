@@ -21,7 +21,7 @@ def main(path: str) -> None:
         x[:, 0], x[:, 1] = -63.0, 64.0  # so that one is worth one
         expected = x @ weights.T.float()  # whole numbers, and exact
         for ready in (
-            kernels.Weights.of_int8(weights.to(torch.int8), torch.ones(83), None),
+            kernels.Weights.of_int8(kernels.pack(weights.to(torch.int8), torch.ones(83)), None),
             kernels.Weights.of_floats(weights.float(), None),
         ):
             torch.testing.assert_close(kernels.linear(x, ready), expected, rtol=0.0, atol=0.0)

@@ -93,10 +93,8 @@ class Translator(Model):
 
         def begin(numbers: Sequence[int]) -> tuple[Group, Opening]:
             rows = [sources[number] for number in numbers]
-            if compiled is not None:
-                group = compiled.read(rows)  # tokens -> states -> keys and values
-            else:
-                group = network.group(network.encode(*self._pad(rows)))
+            # tokens -> states -> keys and values
+            group = compiled.read(rows) if compiled else network.group(network.encode(*self._pad(rows)))
             opening = Opening(
                 first_BL=torch.full((len(rows), 1), self._start(), device=self.device),
                 room=[self._limit(row, settings) for row in rows],

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import did_you_mean, load_json, plain, read
+from regard.config import did_you_mean, load_json, one_of, plain, read
 from regard.errors import ConfigError, ModelError, OutputError
 from regard.models import FAMILIES, Family, family_of
 from regard.models.config import BlockConfig
 from regard.models.generation import Generation
-from regard.weights.tensors import ONE_FILE, existing_directory, fill, parameters, read_tensors, write_tensors
+from regard.weights.quantize import is_quantized
+from regard.weights.tensors import ONE_FILE, contents, existing_directory, fill, read_tensors, write_tensors
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
@@ -51,7 +52,7 @@ def read_settings_file(directory: Path) -> dict[str, object]:
 def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
     """regard's own directory."""
     where = directory / CONFIG
-    known = {"family", "format", "model"}
+    known = {"family", "format", "model", "weights"}
     if unknown := raw.keys() - known:
         raise ModelError(f"{where}: unknown key '{min(unknown)}'{did_you_mean(min(unknown), known)}")
     if raw.get("format") != FORMAT:
@@ -72,12 +73,16 @@ def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
     for token in (generation.start, generation.pad, *generation.end, *generation.never):
         if token is not None and token not in range(vocab):
             raise ConfigError(f"{directory / GENERATION}: token {token} is not in the vocabulary of {vocab:,}")
-    return Stored(fill(config, read_tensors(directory), directory), generation)
+    weights = str(raw.get("weights", "float32"))
+    one_of(weights, ("float32", "int8"), f"'weights' in {where}:")
+    return Stored(fill(config, read_tensors(directory), directory, int8=weights == "int8"), generation)
 
 
 def write_own(directory: Path, stored: Stored) -> None:
-    write_tensors(directory / ONE_FILE, parameters(stored.model))
+    write_tensors(directory / ONE_FILE, contents(stored.model))
     settings = {"format": FORMAT, "family": family_of(stored.config), "model": plain(stored.config)}
+    if is_quantized(stored.model):
+        settings["weights"] = "int8"
     write_json(directory / CONFIG, settings)
     write_json(directory / GENERATION, plain(stored.generation))
 

@@ -5,13 +5,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from regard.config import did_you_mean, load_json
-from regard.errors import ConfigError, ModelError
+from regard.errors import ConfigError, ModelError, UsageError
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation import Generation
 from regard.weights.directory import CONFIG, GENERATION, Stored, write_json
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.settings import number, numbers
 from regard.weights.maps.table import Foreign, to_ours, to_theirs
+from regard.weights.quantize import is_quantized
 from regard.weights.sentence_transformers import read_pooling, write_pooling
 from regard.weights.tensors import ONE_FILE, fill, parameters, read_tensors, write_tensors
 
@@ -39,6 +40,8 @@ def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Stored:
 
 
 def write_huggingface(directory: Path, stored: Stored) -> None:
+    if is_quantized(stored.model):
+        raise UsageError("int8 weights are regard's own; convert the float32 model for transformers instead")
     foreign = _foreign_for(stored.config)
     config = stored.config
     theirs = to_theirs(parameters(stored.model), foreign, foreign.rows(config), bare=_is_headless(config))

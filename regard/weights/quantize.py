@@ -1,15 +1,36 @@
-"""A model with int8 weights: the same model, its linear parts swapped."""
+"""A model with int8 weights: the same model, its matrices swapped."""
 
-from torch import nn
+from typing import TypeVar
 
-from regard.blocks.int8 import Int8Linear
+from torch import Tensor, nn
+
+from regard.blocks.embeddings import TokenEmbedding
+from regard.blocks.int8 import Int8Embedding, Int8Linear, Int8Matrix
+from regard.models.stack import TextEmbedding
+
+M = TypeVar("M", bound=nn.Module)
 
 
-def quantize(model: nn.Module) -> nn.Module:
-    """Swap every linear part, the projection to the vocabulary too; embeddings and norms stay as they are."""
-    for name, part in list(model.named_children()):
-        if isinstance(part, nn.Linear):
-            setattr(model, name, Int8Linear.of(part))
-        else:
-            quantize(part)
+def quantize(model: M) -> M:
+    """Swap every linear part, the projection to the vocabulary too, and the tokens' embeddings.
+
+    Matrices that were one stay one. Positions, norms and biases stay as they are.
+    """
+    made: dict[int, Int8Matrix] = {}
+
+    def matrix(weight: Tensor) -> Int8Matrix:
+        if id(weight) not in made:
+            made[id(weight)] = Int8Matrix.of(weight)
+        return made[id(weight)]
+
+    for part in list(model.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(part, name, Int8Linear(matrix(child.weight), child.bias))
+            elif isinstance(child, TokenEmbedding) and isinstance(part, TextEmbedding) and name == "tokens":
+                setattr(part, name, Int8Embedding(matrix(child.weight), scale=child.scale))
     return model
+
+
+def is_quantized(model: nn.Module) -> bool:
+    return any(isinstance(part, Int8Matrix) for part in model.modules())

@@ -12,6 +12,7 @@ from regard.config import load_json
 from regard.errors import ModelError, OutputError, WeightsError
 from regard.models import Family, build
 from regard.models.config import BlockConfig
+from regard.weights.quantize import quantize
 from regard.wording import counted
 
 ONE_FILE = "model.safetensors"
@@ -40,7 +41,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OutputError(f"{path}: cannot be written ({error})") from None
 
 
-def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path) -> Family:
+def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path, *, int8: bool = False) -> Family:
     """A model of these settings with these weights, as float32 where they were half precision."""
     layers = max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
     if layers > len(tensors):  # a layer has many; so no time is lost on a number that someone made up
@@ -48,20 +49,23 @@ def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path) -> Fam
         raise WeightsError(f"{where}: its settings ask for {asked}, but it holds {held}")
     try:
         with torch.device("meta"):  # laid out without memory: nothing is initialised only to be overwritten
-            model = build(config)
+            model = quantize(build(config)) if int8 else build(config)
     except (RuntimeError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise WeightsError(f"{where}: its settings ask for more than any machine can hold ({reason:.100})") from None
-    wanted = parameters(model)
+    wanted = contents(model)
     _complain("missing from it", wanted.keys() - tensors.keys(), where)
     _complain("left over in it", tensors.keys() - wanted.keys(), where)
     for name, parameter in wanted.items():
         if tensors[name].shape != parameter.shape:
             there, here = list(tensors[name].shape), list(parameter.shape)
             raise WeightsError(f"{where}: '{name}' has shape {there}, but these settings ask for {here}")
-        if not tensors[name].is_floating_point():
-            raise WeightsError(f"{where}: '{name}' holds {tensors[name].dtype}, not floating-point numbers")
-    model.load_state_dict({name: tensors[name].float() for name in wanted}, strict=False, assign=True)
+        found, floats = tensors[name], parameter.is_floating_point()
+        if not (found.is_floating_point() if floats else found.dtype == parameter.dtype):
+            kind = "floating-point numbers" if floats else str(parameter.dtype)
+            raise WeightsError(f"{where}: '{name}' holds {tensors[name].dtype}, not {kind}")
+    taken = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    model.load_state_dict(taken, strict=False, assign=True)
     model.tie()
     return model.eval()
 
@@ -69,6 +73,11 @@ def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path) -> Fam
 def parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """A model's parameters by name, a shared one once, under its first name."""
     return dict(model.named_parameters())
+
+
+def contents(model: nn.Module) -> dict[str, Tensor]:
+    """Everything of a model that its file holds: the parameters, and the matrices of an int8 model."""
+    return {**parameters(model), **dict(model.named_buffers())}
 
 
 def read_file(path: Path) -> dict[str, Tensor]:

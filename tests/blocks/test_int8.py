@@ -23,7 +23,7 @@ def test_it_is_close_to_what_it_stands_for(linear: nn.Linear) -> None:
     x = torch.randn(4, 7, 96)
     out, expected = Int8Linear.of(linear)(x), linear(x)
     assert out.shape == expected.shape
-    # 64 steps of a weight's size and 127 of an input's range: their squared errors are 0.6 and 1.4 in 10,000 of the output's
+    # 64 steps of a weight's size and 127 of an input's range: 0.6 and 1.4 in 10,000 of the output's square
     assert (out - expected).square().mean() < 3e-4 * expected.square().mean()
 
 

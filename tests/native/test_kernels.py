@@ -18,6 +18,10 @@ same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 SEEDS = st.integers(0, 10**6)
 
 
+def int8(whole: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor) -> kernels.Weights:
+    return kernels.Weights.of_int8(kernels.pack(whole, scales), bias)
+
+
 def weights(outs: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(seed)
     whole = torch.randint(-64, 65, (outs, width), generator=random, dtype=torch.int8)
@@ -36,7 +40,7 @@ def test_linear_of_int8_is_the_exact_product_of_whole_numbers(
     zero = (-low / worth).round()
     sums = (((x / worth).round() + zero).clamp(0, 127) - zero).double() @ whole.T.double()
     expected = (sums * worth * scales + bias).float()
-    out = kernels.linear(x, kernels.Weights.of_int8(whole, scales, bias), activation="relu" if relu else "none")
+    out = kernels.linear(x, int8(whole, scales, bias), activation="relu" if relu else "none")
     # a number halfway between two whole ones may be rounded either way: one unit of one product
     assert_close(out, expected.relu() if relu else expected, atol=float(worth.max() * 64 * 1.5), rtol=1e-5)
     assert (out - (expected.relu() if relu else expected)).abs().median() < 1e-4
@@ -47,7 +51,7 @@ def test_linear_of_int8_is_the_exact_product_of_whole_numbers(
 def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: int) -> None:
     whole, scales, bias = weights(outs, 64, seed)
     x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(seed))
-    for ready in (kernels.Weights.of_int8(whole, scales, bias), kernels.Weights.of_floats(whole.float(), bias)):
+    for ready in (int8(whole, scales, bias), kernels.Weights.of_floats(whole.float(), bias)):
         together = kernels.linear(x, ready)
         alone = torch.cat([kernels.linear(row[None], ready) for row in x])
         assert torch.equal(together, alone)
@@ -72,9 +76,7 @@ def test_linear_of_floats_is_torchs(rows: int, width: int, outs: int, activation
 
 def test_a_row_of_nothing_is_the_bias() -> None:
     whole, scales, bias = weights(9, 32, 1)
-    assert torch.equal(
-        kernels.linear(torch.zeros(2, 32), kernels.Weights.of_int8(whole, scales, bias)), bias.expand(2, 9)
-    )
+    assert torch.equal(kernels.linear(torch.zeros(2, 32), int8(whole, scales, bias)), bias.expand(2, 9))
 
 
 @same_each_time
