@@ -25,13 +25,10 @@ def regards(folder: Path, threads: int, *, int8: bool) -> Run:
 
     import regard
     from regard import hardware
-    from regard.weights.quantize import quantize
 
     hardware.prepare()
     torch.set_num_threads(threads)
-    model = regard.load(folder / "regard")
-    if int8:
-        quantize(model.network)
+    model = regard.load(folder / ("regard-int8" if int8 else "regard"))
 
     def run(sources: list[list[int]], beam: int, forced: int | None) -> list[list[int]]:
         length = {} if forced is None else {"min_new": forced, "max_new": forced}

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.translator import Translator
 from regard.weights import store
 from regard.weights.directory import Stored
+from regard.weights.quantize import quantize
 
 VOCAB, READ, WRITTEN = 32_000, 26, 30
 PAD, START, END = 0, 1, 2
@@ -95,6 +97,8 @@ def prepare(folder: Path, model: Seq2Seq, generation: Generation) -> None:
     for style in styles:
         (folder / style).mkdir()
         store.write(folder / style, Stored(model, generation), style)  # type: ignore[arg-type]
+    (folder / "regard-int8").mkdir()
+    store.write(folder / "regard-int8", Stored(quantize(deepcopy(model)), generation))
     for compute in ("float32", "int8"):
         place = folder / f"ctranslate2-{compute}"
         place.mkdir()

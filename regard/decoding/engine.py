@@ -17,8 +17,8 @@ from regard.decoding.interface import Ask, Asking, Hypothesis, Opening
 from regard.decoding.search import asking
 from regard.decoding.settings import Search
 
-ROWS = 256
-"""Rows in one pass of one worker, about: more make better matrix products, until keys and values fill the caches."""
+ROWS = 128
+"""Rows in one pass of one worker, about: more make better matrix products, and more keys and values to hold."""
 TOKENS = 16384
 """Tokens that are read at once, padding included: what bounds the memory of long texts."""
 ENOUGH = 4

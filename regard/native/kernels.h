@@ -61,6 +61,20 @@ void look(const Look *l, int threads);
 
 /* ---- weigh.c ---- */
 
-/* Of a row of logits: the greatest, the log of the sum of e^(x - greatest), and the `count` best that are not banned, best
- * first, of equals the first. */
-void weigh_row(const float *x, long vocab, const uint8_t *banned, long count, float *values, int64_t *tokens, float *greatest, float *rest);
+enum { PIECE = 2048 }; /* logits of a row that are weighed at a time, so that they need not all be there at once */
+
+/* Of a row of logits: the greatest, the sum of e^(x - greatest), and the `count` best that are not banned, best first, of
+ * equals the first. */
+typedef struct {
+    const uint8_t *banned; /* (vocab) or NULL */
+    long count, filled;
+    float *values;
+    int64_t *tokens;
+    float most, sum;
+} Weighing;
+
+void weigh_begin(Weighing *w);
+/* the logits of the tokens first..first + count: PIECE of them, or the last */
+void weigh_more(Weighing *w, const float *x, long first, long count);
+/* the log of the sum */
+float weigh_end(Weighing *w);

@@ -3,6 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+static inline void fetch(const float *x, long width) {
+    for (long k = 0; k < width; k += 16) __builtin_prefetch(x + k);
+}
+
 /* one query times four keys */
 AVX2 static inline __m128 products(const float *q, const float *const key[4], long width) {
     __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
@@ -34,6 +38,7 @@ AVX2 void look_rows(const Look *l, long first, long end) {
                 for (long i = 0; i < 4; i++) {
                     const long at = t + i < length ? t + i : length - 1;
                     key[i] = keys + (places ? places[at] : at) * l->stride;
+                    fetch(key[i] + l->head_stride, width); /* the next head's: they come while this one's are worked on */
                 }
                 _mm_storeu_ps(scores + t, _mm_mul_ps(products(q, key, width), scale));
             }
@@ -59,6 +64,7 @@ AVX2 void look_rows(const Look *l, long first, long end) {
                 __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
                 for (long t = 0; t < length; t++) {
                     const float *value = values + (places ? places[t] : t) * l->stride + k;
+                    fetch(value + l->head_stride, 32);
                     const __m256 weight = _mm256_set1_ps(scores[t]);
                     a = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value), a);
                     b = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 8), b);

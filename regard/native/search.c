@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOGITS = 48 }; /* rows whose logits are computed at a time: they stay in the cache until they are weighed */
+enum { TOGETHER = 48 }; /* rows whose logits are computed at a time, PIECE by PIECE: they stay in the cache until they are weighed */
 
 typedef struct {
     const Stack *stack;
@@ -118,7 +118,9 @@ void search_admit(Searcher *searcher, long number, long limit, const float *memo
 /* Make places for the keys of one more token a row. */
 static void make_places(const Stack *stack, Sentence *s, long beam) {
     if (s->written + s->rows > s->room) {
-        const long room = s->room ? 2 * s->room : 16 * beam, one = s->room * stack->head, lanes = 2 * stack->count * stack->kv_heads;
+        /* most translations are about as long as what they translate */
+        const long room = s->room ? s->room + s->room / 2 + beam : (s->length + 4) * beam;
+        const long one = s->room * stack->head, lanes = 2 * stack->count * stack->kv_heads;
         float *bigger = malloc(sizeof(float) * (size_t)(lanes * room * stack->head));
         if (!bigger) abort();
         for (long lane = 0; lane < lanes && one; lane++)
@@ -177,9 +179,10 @@ static int is_done(const Settings *settings, const Sentence *s, double best) {
 /* ---- one step ---- */
 
 typedef struct {
-    float *values;   /* (rows, count): the best logits of each row */
+    const Weighing *weighing;
+    float *values; /* (rows, count): the best logits of each row */
     int64_t *tokens;
-    float *most, *rest;
+    float *rest;
     long count;
 } Best;
 
@@ -198,7 +201,7 @@ static void continuations(const Sentence *s, const Best *best, long first, long 
         for (long row = 0; row < s->rows; row++) {
             if (at[row] == best->count) continue;
             const long place = (first + row) * best->count + at[row];
-            const float own = best->values[place] - best->most[first + row] - best->rest[first + row];
+            const float own = best->values[place] - best->weighing[first + row].most - best->rest[first + row];
             const float sum = s->now.sums[row] + own;
             if (sum > found[i].sum) found[i] = (Candidate){sum, own, row, best->tokens[place]};
         }
@@ -256,25 +259,45 @@ static void embed(const Settings *settings, const Sentence *s, float *x) {
     }
 }
 
+/* The next tokens of all rows: states x (rows, width) -> logits, a piece at a time, -> the best. `y`: TOGETHER x PIECE */
+static void weigh_rows(Searcher *searcher, const float *x, long rows, int threads, void *room, float *y, Weighing *weighing) {
+    const Part *output = searcher->settings.output;
+    for (long row = 0; row < rows; row += TOGETHER) {
+        const long some_rows = rows - row < TOGETHER ? rows - row : TOGETHER;
+        for (long first = 0; first < output->outs; first += PIECE) {
+            const long count = output->outs - first < PIECE ? output->outs - first : PIECE;
+            Part piece = *output;
+            const long size = output->sums ? 1 : (long)sizeof(float);
+            piece.weights = (const char *)output->weights + first * output->width * size, piece.outs = count;
+            if (piece.sums) piece.sums += first, piece.scales += first;
+            if (piece.bias) piece.bias += first;
+            const Part *parts = &piece;
+            linear(&parts, 1, x + row * output->width, some_rows, NONE, threads, room, &y);
+            for (long r = 0; r < some_rows; r++) weigh_more(weighing + row + r, y + r * count, first, count);
+        }
+    }
+}
+
 static void step(Searcher *searcher, int threads) {
     const Settings *settings = &searcher->settings;
     const Stack *stack = settings->stack;
-    const long rows = next_rows(searcher), vocab = settings->output->outs, wanted = settings->beam * (1 + settings->end_count);
-    const long states = rows * stack->width, logits = LOGITS * vocab;
-    const long floats = states + logits + rows * (wanted + 2) + wanted * (long)(sizeof(Candidate) / sizeof(float));
-    const long pass = stack_room(stack, rows), project = linear_room(LOGITS, stack->width);
-    const long need = floats * (long)sizeof(float) + rows * wanted * (long)sizeof(int64_t) + searcher->active_count * (long)sizeof(Seated) + (pass > project ? pass : project) + 64;
+    const long rows = next_rows(searcher), wanted = settings->beam * (1 + settings->end_count);
+    /* what lies where in the room: the widest kinds first, so that each lies where it may */
+    const long pass = stack_room(stack, rows), project = linear_room(TOGETHER, stack->width);
+    const long need = searcher->active_count * (long)sizeof(Seated) + rows * (long)sizeof(Weighing) + wanted * (long)sizeof(Candidate) +
+                      rows * wanted * (long)(sizeof(int64_t) + sizeof(float)) +
+                      (rows * stack->width + TOGETHER * PIECE + rows) * (long)sizeof(float) + (pass > project ? pass : project) + 64;
     if (need > searcher->room_bytes) {
         free(searcher->room);
         searcher->room = some((size_t)need, 1), searcher->room_bytes = need;
     }
-    /* the widest kinds first, so that each lies where it may */
     Seated *seated = searcher->room;
-    Candidate *found = (Candidate *)(seated + searcher->active_count);
-    Best best = {.tokens = (int64_t *)(found + wanted), .count = wanted};
-    float *x = (float *)(best.tokens + rows * wanted), *y = x + states;
-    best.values = y + logits, best.most = best.values + rows * wanted, best.rest = best.most + rows;
-    void *room = best.rest + rows;
+    Weighing *weighing = (Weighing *)(seated + searcher->active_count);
+    Candidate *found = (Candidate *)(weighing + rows);
+    Best best = {.weighing = weighing, .count = wanted};
+    best.tokens = (int64_t *)(found + wanted), best.values = (float *)(best.tokens + rows * wanted), best.rest = best.values + rows * wanted;
+    float *x = best.rest + rows, *y = x + rows * stack->width;
+    void *room = y + TOGETHER * PIECE;
 
     long first = 0;
     for (long i = 0; i < searcher->active_count; i++) {
@@ -282,22 +305,17 @@ static void step(Searcher *searcher, int threads) {
         embed(settings, s, x + first * stack->width);
         make_places(stack, s, settings->beam);
         seated[i] = (Seated){s->keys, s->memory, NULL, s->now.places, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room};
-        first += s->rows;
+        for (long row = 0; row < s->rows; row++, first++) {
+            weighing[first] = (Weighing){.banned = s->said < settings->min_new ? settings->never_at_first : settings->never, .count = wanted};
+            weighing[first].values = best.values + first * wanted, weighing[first].tokens = best.tokens + first * wanted;
+            weigh_begin(weighing + first);
+        }
     }
     decode(stack, seated, searcher->active_count, x, threads, room);
-
-    const uint8_t *banned[rows];
-    first = 0;
-    for (long i = 0; i < searcher->active_count; i++)
-        for (long row = 0; row < searcher->active[i]->rows; row++)
-            banned[first++] = searcher->active[i]->said < settings->min_new ? settings->never_at_first : settings->never;
-    for (long row = 0; row < rows; row += LOGITS) {
-        const long some_rows = rows - row < LOGITS ? rows - row : LOGITS;
-        linear(&settings->output, 1, x + row * stack->width, some_rows, NONE, threads, room, &y);
-        for (long r = row; r < row + some_rows; r++) {
-            weigh_row(y + (r - row) * vocab, vocab, banned[r], wanted, best.values + r * wanted, best.tokens + r * wanted, best.most + r, best.rest + r);
-            if (!isfinite(best.rest[r])) searcher->broken = 1;
-        }
+    weigh_rows(searcher, x, rows, threads, room, y, weighing);
+    for (long row = 0; row < rows; row++) {
+        best.rest[row] = weigh_end(weighing + row);
+        if (!isfinite(best.rest[row])) searcher->broken = 1;
     }
     if (searcher->broken) return;
 

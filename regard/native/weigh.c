@@ -23,49 +23,73 @@ static void insert(float *values, int64_t *tokens, long count, float value, long
     tokens[at] = token;
 }
 
-AVX2 void weigh_row(const float *x, long vocab, const uint8_t *banned, long count, float *values, int64_t *tokens, float *greatest, float *rest) {
-    long filled = 0, v = 0;
+void weigh_begin(Weighing *w) {
+    w->most = -INFINITY, w->sum = 0.0f, w->filled = 0;
+}
+
+/* the best: only chunks with something greater than the least of them are looked at one by one */
+AVX2 static float keep_best(Weighing *w, const float *x, long first, long count) {
+    const long wanted = w->count;
+    float most = -INFINITY;
     __m256 above = _mm256_set1_ps(-INFINITY);
-    for (; v < vocab; v += CHUNK) { /* the best: only chunks with something greater than the least of them */
-        const long end = v + CHUNK < vocab ? v + CHUNK : vocab;
+    for (long v = 0; v < count; v += CHUNK) {
+        const long end = v + CHUNK < count ? v + CHUNK : count;
         if (end - v == CHUNK) {
-            __m256 most = _mm256_loadu_ps(x + v);
-            for (long k = 8; k < CHUNK; k += 8) most = _mm256_max_ps(_mm256_loadu_ps(x + v + k), most);
-            above = _mm256_max_ps(most, above);
-            if (filled == count && !_mm256_movemask_ps(_mm256_cmp_ps(most, _mm256_set1_ps(values[count - 1]), _CMP_NLE_UQ))) continue;
+            __m256 here = _mm256_loadu_ps(x + v);
+            for (long k = 8; k < CHUNK; k += 8) here = _mm256_max_ps(_mm256_loadu_ps(x + v + k), here);
+            above = _mm256_max_ps(here, above);
+            if (w->filled == wanted && !_mm256_movemask_ps(_mm256_cmp_ps(here, _mm256_set1_ps(w->values[wanted - 1]), _CMP_NLE_UQ))) continue;
         }
         for (long k = v; k < end; k++) {
-            if (banned && banned[k]) continue;
-            if (filled < count) {
-                values[filled] = -INFINITY;
-                insert(values, tokens, ++filled, x[k], k);
-            } else if (x[k] > values[count - 1]) {
-                insert(values, tokens, count, x[k], k);
+            most = x[k] > most ? x[k] : most;
+            if (w->banned && w->banned[first + k]) continue;
+            if (w->filled < wanted) {
+                w->values[w->filled] = -INFINITY;
+                insert(w->values, w->tokens, ++w->filled, x[k], first + k);
+            } else if (x[k] > w->values[wanted - 1]) {
+                insert(w->values, w->tokens, wanted, x[k], first + k);
             }
         }
     }
-    for (; filled < count; filled++) values[filled] = -INFINITY, tokens[filled] = 0;
-    float most = -INFINITY, each[8];
+    float each[8];
     _mm256_storeu_ps(each, above);
     for (int i = 0; i < 8; i++) most = each[i] > most ? each[i] : most;
-    for (v = vocab / CHUNK * CHUNK; v < vocab; v++) most = x[v] > most ? x[v] : most;
-    const __m256 far = _mm256_set1_ps(most);
+    return most;
+}
+
+AVX2 void weigh_more(Weighing *w, const float *x, long first, long count) {
+    const float here = keep_best(w, x, first, count);
+    if (here > w->most) { /* all sums are of e^(x - most) */
+        w->sum *= w->most == -INFINITY ? 0.0f : expf(w->most - here);
+        w->most = here;
+    }
+    const __m256 far = _mm256_set1_ps(w->most);
     __m256 a = _mm256_setzero_ps(), b = a;
-    for (v = 0; v + 16 <= vocab; v += 16) {
+    long v = 0;
+    for (; v + 16 <= count; v += 16) {
         a = _mm256_add_ps(a, power(_mm256_sub_ps(_mm256_loadu_ps(x + v), far)));
         b = _mm256_add_ps(b, power(_mm256_sub_ps(_mm256_loadu_ps(x + v + 8), far)));
     }
     float sum = across(a) + across(b);
-    for (; v < vocab; v++) sum += expf(x[v] - most);
-    *greatest = most;
-    *rest = logf(sum);
+    for (; v < count; v++) sum += expf(x[v] - w->most);
+    w->sum += sum;
+}
+
+float weigh_end(Weighing *w) {
+    for (long i = w->filled; i < w->count; i++) w->values[i] = -INFINITY, w->tokens[i] = 0;
+    return logf(w->sum);
 }
 
 static void weigh_part(const void *what, int part, int parts) {
     const Weigh *w = what;
-    for (long row = from(w->rows, part, parts); row < from(w->rows, part + 1, parts); row++)
-        weigh_row(w->logits + row * w->vocab, w->vocab, NULL, w->count, w->values + row * w->count,
-                  w->tokens + row * w->count, w->most + row, w->rest + row);
+    for (long row = from(w->rows, part, parts); row < from(w->rows, part + 1, parts); row++) {
+        Weighing one = {.count = w->count, .values = w->values + row * w->count, .tokens = w->tokens + row * w->count};
+        weigh_begin(&one);
+        for (long v = 0; v < w->vocab; v += PIECE)
+            weigh_more(&one, w->logits + row * w->vocab + v, v, w->vocab - v < PIECE ? w->vocab - v : PIECE);
+        w->rest[row] = weigh_end(&one);
+        w->most[row] = one.most;
+    }
 }
 
 /* Of each row of logits: the greatest, the log of the sum of e^(x - greatest), and the `count` best, best first. */
