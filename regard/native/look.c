@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-static inline void fetch(const float *x, long width) {
+static inline __attribute__((always_inline)) void fetch(const float *x, long width) {
     for (long k = 0; k < width; k += 16) __builtin_prefetch(x + k);
 }
 
 /* one query times four keys */
-AVX2 static inline __m128 products(const float *q, const float *const key[4], long width) {
+AVX2 static inline __attribute__((always_inline)) __m128 products(const float *q, const float *const key[4], long width) {
     __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
     for (long k = 0; k < width; k += 8) {
         const __m256 query = _mm256_loadu_ps(q + k);
@@ -21,8 +21,8 @@ AVX2 static inline __m128 products(const float *q, const float *const key[4], lo
     return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
 }
 
-AVX2 void look_rows(const Look *l, long first, long end) {
-    const long per = l->heads / l->kv_heads, width = l->width;
+AVX2 static inline __attribute__((always_inline)) void look_some(const Look *l, long first, long end, const long width) {
+    const long per = l->heads / l->kv_heads;
     const __m128 scale = _mm_set1_ps(l->scale);
     float *scores = malloc(sizeof(float) * (size_t)(l->longest + 8));
     for (long row = first; row < end; row++) {
@@ -85,6 +85,13 @@ AVX2 void look_rows(const Look *l, long first, long end) {
         }
     }
     free(scores);
+}
+
+/* for the usual widths the compiler knows how long the loops are */
+AVX2 void look_rows(const Look *l, long first, long end) {
+    if (l->width == 32) look_some(l, first, end, 32);
+    else if (l->width == 64) look_some(l, first, end, 64);
+    else look_some(l, first, end, l->width);
 }
 
 static void look_part(const void *what, int part, int parts) {
