@@ -530,6 +530,19 @@ def test_trace_a_translation(model: Get) -> None:
     assert own["target_ids"][0, 1:].tolist() == translator.write([source])[0]
 
 
+def test_trace_what_the_engine_found(model: Get) -> None:
+    """Any of the hypotheses, afterwards: the pass sees its very tokens, and finds the probabilities that the search had."""
+    translator = model("translator")
+    for found in translator.translations(["a grey cat", "nine pears"], beam=3, n_best=3, max_new=9):
+        for one in found:
+            seen = translator.trace(one)
+            assert seen["target_ids"][0, 1:].tolist() == list(one.ids)
+            assert seen["decoder.blocks.0.cross.weights"].shape[-2:] == (1 + len(one.ids), len(one.source_ids))
+            said = [*one.ids, *translator.generation.end][: len(one.piece_log_probabilities)]
+            own = seen["logits"][0].log_softmax(-1)[torch.arange(len(said)), said]
+            assert torch.allclose(own, torch.tensor(one.piece_log_probabilities), atol=1e-4)
+
+
 # ---- there and back ----
 
 

@@ -79,9 +79,10 @@ def shown(
     from regard.decoding.align import moses
 
     if as_json:
-        from dataclasses import asdict
+        from dataclasses import fields
 
-        yield output.json_line({"source": source, "translations": [asdict(one) for one in found]})
+        told = [{field.name: getattr(one, field.name) for field in fields(one) if field.repr} for one in found]
+        yield output.json_line({"source": source, "translations": told})
         return
     listed = (search.get("n_best") or 1) > 1
     if not found and not listed:

@@ -4,7 +4,7 @@ The tasks themselves are in the files beside this one. A family that cannot do o
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -47,6 +47,9 @@ class Translation:
     """False where the length limit cut it off."""
     alignment: list[tuple[int, int]] | None = None
     """(source word, target word), words being what white space separates; where it was asked for."""
+    source_ids: Sequence[int] = field(default=(), repr=False)
+    ids: Sequence[int] = field(default=(), repr=False)
+    """What was read and what was written, as the model knows it: `trace` shows how."""
 
 
 class Model:

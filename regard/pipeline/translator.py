@@ -133,6 +133,8 @@ class Translator(Model):
             piece_log_probabilities=found.token_log_probabilities,
             ended=found.ended,
             alignment=self._align(source, found.tokens) if align else None,
+            source_ids=source,
+            ids=found.tokens,
         )
 
     def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
@@ -179,8 +181,14 @@ class Translator(Model):
         return logits_1LV[0]
 
     @torch.inference_mode()
-    def trace(self, text: str, target: str | None = None) -> Trace:
-        """The source through the encoder, and a translation (its own unless given) through the decoder."""
+    def trace(self, text: str | Translation, target: str | None = None) -> Trace:
+        """The source through the encoder, and a translation (its own unless given) through the decoder.
+
+        Of a translation that was made before, this is a second pass over its very tokens: making it was not slower
+        for the possibility, and it does not change.
+        """
+        if isinstance(text, Translation):
+            return self._trace(text.source_ids, [self._start(), *text.ids])
         source = self._source(self._read(text))
         if target is None:
             written = self._search([source], search_settings(self.generation, {}))[0][0].tokens
