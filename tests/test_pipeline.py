@@ -531,7 +531,7 @@ def test_trace_a_translation(model: Get) -> None:
 
 
 def test_trace_what_the_engine_found(model: Get) -> None:
-    """Any of the hypotheses, afterwards: the pass sees its very tokens, and finds the probabilities that the search had."""
+    """Any of the hypotheses, afterwards: the pass sees its very tokens, and finds the search's probabilities."""
     translator = model("translator")
     for found in translator.translations(["a grey cat", "nine pears"], beam=3, n_best=3, max_new=9):
         for one in found:
