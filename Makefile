@@ -23,8 +23,9 @@ check: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
 
-bench: .venv/dev
+bench: .venv/bench
 	$(BIN)/python benchmarks/forward.py
+	$(BIN)/python benchmarks/decoding.py --json decoding.json --plot decoding.png
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -40,4 +41,9 @@ clean:
 .venv/dev: .venv/core
 	@echo "installing what the tests need …"
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/bench: .venv/dev
+	@echo "installing those to compare with …"
+	@$(PIP) --editable '.[bench]'
 	@touch $@

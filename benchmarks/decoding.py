@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
+from regard.native import kernels
 from regard.pipeline.translator import Translator
 from regard.weights import store
 from regard.weights.directory import Stored
@@ -81,13 +83,14 @@ class Contender:
 # ---- the models ----
 
 
-def random_model(folder: Path) -> None:
+def random_model(folder: Path) -> Seq2SeqConfig:
     config = Seq2SeqConfig(
         vocab=VOCAB, width=512, heads=8, inner=2048, context=512, positions="sinusoidal_halves", output_bias=True
     )
     model = Seq2Seq(config).eval()
     initialize(model, seed=1)
     prepare(folder, model, Generation(start=START, end=(END,), pad=PAD, never=(PAD,)))
+    return config
 
 
 def prepare(folder: Path, model: Seq2Seq, generation: Generation) -> None:
@@ -165,6 +168,61 @@ def table(title: str, figures: dict[str, Any], bleus: dict[tuple[str, int], floa
     return flat
 
 
+def int8_rate(threads: int) -> float:
+    """Operations a second of this machine's int8 matrix product, as regard does it: the best of some tries."""
+    if not kernels.available():
+        return float("nan")
+    torch.set_num_threads(threads)
+    rows, width, outs = 192, 512, 2048
+    ready = kernels.Weights.of_int8(kernels.pack(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None)
+    x, best = torch.randn(rows, width), float("inf")
+    for _ in range(100):
+        started = time.perf_counter()
+        kernels.linear(x, ready)
+        best = min(best, time.perf_counter() - started)
+    return 2 * rows * width * outs / best
+
+
+def operations(config: Seq2SeqConfig, read: int, written: int, beam: int) -> int:
+    """Of all linear parts, for so many tokens read and written."""
+    own, inner = 4 * config.width**2, 2 * config.width * config.inner
+    encoder = config.encoder_layers * (own + inner) + 2 * config.decoder_layers * config.width**2
+    decoder = config.decoder_layers * (own + 2 * config.width**2 + inner) + config.width * config.vocab
+    return 2 * (read * encoder + written * beam * decoder)
+
+
+def shares(config: Seq2SeqConfig, sources: list[list[int]], figures: dict[str, Any], rate: float) -> None:
+    for beam in (1, 4):
+        cell = figures.get("regard int8", {}).get(("bulk", beam))
+        if cell is None:
+            continue
+        written = sum(len(row) + 1 for row in cell.written)
+        seconds = sum(map(len, cell.written)) / statistics.median(cell.rates)
+        done = operations(config, sum(map(len, sources)), written, beam) / seconds
+        print(
+            f"regard int8, bulk, beam {beam}: {done / rate:.0%} of the machine's int8 product, {rate / 1e9:,.0f} GOP/s"
+        )
+
+
+def draw(path: Path, figures: dict[str, Any]) -> None:
+    """Bars: a panel for each model and cell, tokens a second."""
+    import matplotlib.pyplot as plt
+
+    cells = [f"{batch} beam {beam}" for batch, beam in CELLS]
+    figure, axes = plt.subplots(len(figures), len(cells), figsize=(15, 3.4 * len(figures)), squeeze=False)
+    for row, (which, contenders) in zip(axes, figures.items(), strict=True):
+        names = list(contenders)[::-1]
+        colors = ["#2b6cb0" if name.startswith("regard") else "#cbd5e0" for name in names]
+        for axis, cell in zip(row, cells, strict=True):
+            axis.barh(names, [contenders[name][cell] for name in names], color=colors)
+            axis.set_title(f"{which}: {cell}", fontsize=10)
+            axis.set_xlabel("tokens/s", fontsize=8)
+            axis.tick_params(labelsize=8, labelleft=axis is row[0])
+            axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
 def bleu_of(model: Translator, written: list[list[int]], references: list[str]) -> float:
     import sacrebleu
 
@@ -183,15 +241,18 @@ def main() -> None:
     parser.add_argument("--without", nargs="*", default=[], help="contenders to leave out, by the beginning of a name")
     parser.add_argument("--skip-random", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("--plot", type=Path, help="draw them to this file")
     options = parser.parse_args()
     all_figures: dict[str, Any] = {}
     if not options.skip_random:
         generator = torch.Generator().manual_seed(0)
         sources = torch.randint(3, VOCAB, (options.sentences, READ), generator=generator).tolist()
         with tempfile.TemporaryDirectory() as name:
-            random_model(Path(name))
+            config = random_model(Path(name))
             title = f"random transformer-base, {options.threads} threads, {options.sentences} x {WRITTEN} tokens"
-            all_figures["random"] = table(title, measure(Path(name), sources, WRITTEN, options), {})
+            figures = measure(Path(name), sources, WRITTEN, options)
+            all_figures["random"] = table(title, figures, {})
+            shares(config, sources, figures, int8_rate(options.threads))
     if options.model:
         model = regard.load(options.model)
         assert isinstance(model, Translator)
@@ -210,8 +271,11 @@ def main() -> None:
         title += f", {config.vocab:,} tokens"
         title += f", {len(lines)} real sentences, {options.threads} threads"
         all_figures["real"] = table(title, figures, bleus)
+        shares(config, sources, figures, int8_rate(options.threads))
     if options.json:
         options.json.write_text(json.dumps(all_figures, indent=2) + "\n")
+    if options.plot:
+        draw(options.plot, all_figures)
 
 
 if __name__ == "__main__":
