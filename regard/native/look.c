@@ -21,40 +21,46 @@ AVX2 static inline __attribute__((always_inline)) __m128 products(const float *q
     return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
 }
 
+/* the greatest, in all eight places */
+AVX2 static inline __m256 most_of(__m256 x) {
+    x = _mm256_max_ps(x, _mm256_permute2f128_ps(x, x, 1));
+    x = _mm256_max_ps(x, _mm256_permute_ps(x, 0x4E));
+    return _mm256_max_ps(x, _mm256_permute_ps(x, 0xB1));
+}
+
+static const int32_t AFTER[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
+
 AVX2 static inline __attribute__((always_inline)) void look_some(const Look *l, long first, long end, const long width) {
     const long per = l->heads / l->kv_heads;
-    const __m128 scale = _mm_set1_ps(l->scale);
+    const __m256 scale = _mm256_set1_ps(l->scale), unseen = _mm256_set1_ps(-INFINITY);
     float *scores = malloc(sizeof(float) * (size_t)(l->longest + 8));
     for (long row = first; row < end; row++) {
         const int32_t *places = l->places ? l->places + row * l->longest : NULL;
         const long slot = l->slots ? l->slots[row] : 0;
-        const long length = l->lengths ? l->lengths[slot] : l->longest, whole = (length + 7) / 8 * 8;
+        const long length = l->lengths ? l->lengths[slot] : l->longest;
         for (long head = 0; head < l->heads; head++) {
             const long base = slot * l->slot_stride + head / per * l->head_stride;
             const float *q = l->q + (row * l->heads + head) * width;
             const float *keys = l->keys + base;
-            for (long t = 0; t < length; t += 4) { /* four keys at a time; after the last, the last again */
-                const float *key[4];
-                for (long i = 0; i < 4; i++) {
+            __m256 highest = _mm256_set1_ps(-INFINITY), sums = _mm256_setzero_ps();
+            for (long t = 0; t < length; t += 8) { /* eight keys at a time; after the last, the last again, but unseen */
+                const float *key[8];
+                for (long i = 0; i < 8; i++) {
                     const long at = t + i < length ? t + i : length - 1;
                     key[i] = keys + (places ? places[at] : at) * l->stride;
                     fetch(key[i] + l->head_stride, width); /* the next head's: they come while this one's are worked on */
                 }
-                _mm_storeu_ps(scores + t, _mm_mul_ps(products(q, key, width), scale));
+                __m256 score = _mm256_mul_ps(_mm256_set_m128(products(q, key + 4, width), products(q, key, width)), scale);
+                if (t + 8 > length) score = _mm256_blendv_ps(score, unseen, _mm256_loadu_ps((const float *)(AFTER + 8 - (length - t))));
+                _mm256_storeu_ps(scores + t, score);
+                highest = _mm256_max_ps(score, highest);
             }
-            for (long t = length; t < whole; t++) scores[t] = -INFINITY;
-            __m256 far = _mm256_set1_ps(-INFINITY);
-            for (long t = 0; t < whole; t += 8) far = _mm256_max_ps(_mm256_loadu_ps(scores + t), far);
-            float most = -INFINITY, eight[8];
-            _mm256_storeu_ps(eight, far);
-            for (int i = 0; i < 8; i++) most = eight[i] > most ? eight[i] : most;
-            __m256 sums = _mm256_setzero_ps();
-            for (long t = 0; t < whole; t += 8) {
-                const __m256 far = _mm256_sub_ps(_mm256_loadu_ps(scores + t), _mm256_set1_ps(most));
-                _mm256_storeu_ps(scores + t, power(far));
+            highest = most_of(highest);
+            for (long t = 0; t < length; t += 8) {
+                const __m256 weights = power(_mm256_sub_ps(_mm256_loadu_ps(scores + t), highest));
+                _mm256_storeu_ps(scores + t, weights);
+                sums = _mm256_add_ps(sums, weights); /* what is unseen weighs 1e-38 */
             }
-            for (long t = length; t < whole; t++) scores[t] = 0.0f;
-            for (long t = 0; t < whole; t += 8) sums = _mm256_add_ps(sums, _mm256_loadu_ps(scores + t));
             const float each = length ? 1.0f / across(sums) : 0.0f;
             float *out = l->out + (row * l->heads + head) * width;
             const float *values = l->values + base;
