@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
+LEVELS = (2, 1)
+"""What is tried: all that the CPU says it has, then AVX2 alone."""
 SECONDS = 60.0
 TRIAL = "import sys; from regard.native.trial import main; main(sys.argv[1])"
 
@@ -57,14 +59,21 @@ def _make(compiler: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         draft = Path(folder) / path.name
-        subprocess.run(
-            [compiler, *FLAGS, "-o", str(draft), *map(str, sorted(FOLDER.glob("*.c"))), "-lm"],
-            check=True,
-            capture_output=True,
-            timeout=SECONDS,
-        )
-        # its result decides: a library that dies or errs never gets its final name
-        subprocess.run(
-            [sys.executable, "-P", "-c", TRIAL, str(draft)], check=True, capture_output=True, timeout=SECONDS
-        )
-        os.replace(draft, path)
+        sources = [str(source) for source in sorted(FOLDER.glob("*.c"))]
+        for highest in LEVELS:
+            flags = [*FLAGS, f"-DHIGHEST={highest}", "-o", str(draft)]
+            _do([compiler, *flags, *sources, "-lm"])
+            try:
+                # its result decides: a library that dies or errs never gets its final name
+                _do([sys.executable, "-P", "-c", TRIAL, str(draft)])
+            except subprocess.CalledProcessError:
+                if highest == LEVELS[-1]:
+                    raise
+                log.info("this CPU's AVX-512 does not do what it says: AVX2 instead")
+            else:
+                os.replace(draft, path)
+                return
+
+
+def _do(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)

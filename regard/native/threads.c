@@ -32,13 +32,17 @@ void in_parts(Work work, const void *what, int parts) {
     team(one_share, &share, (unsigned)parts, 0);
 }
 
+#ifndef HIGHEST
+#define HIGHEST 2
+#endif
+
 int level(void) {
     static int known = -1;
     if (known < 0) {
         __builtin_cpu_init();
         const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
         const int vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni");
-        known = !avx2 ? 0 : vnni ? 2 : 1;
+        known = !avx2 ? 0 : vnni && HIGHEST > 1 ? 2 : 1;
     }
     return known;
 }

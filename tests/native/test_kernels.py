@@ -157,6 +157,18 @@ def test_what_gives_wrong_results_or_dies_is_no_library(
     assert build.library.__wrapped__() is None
 
 
+def test_a_cpu_that_lies_about_avx512_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in build.FOLDER.glob("*.[ch]"):
+        source = path.read_text()
+        source = source.replace("vnni && HIGHEST > 1", "HIGHEST > 1")  # as if it said that it has all
+        (tmp_path / path.name).write_text(source)
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    found = build.library.__wrapped__()
+    assert found is not None
+    assert found.level() == kernels.level()
+
+
 def test_the_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
     assert isinstance(build.library.__wrapped__(), ctypes.CDLL)
