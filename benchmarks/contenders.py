@@ -20,7 +20,7 @@ Run = Callable[[list[list[int]], int, int | None], list[list[int]]]
 """Sources, a beam and a length that is forced (None: as long as it will) -> what was written, without the end."""
 
 
-def regards(folder: Path, threads: int, *, int8: bool) -> Run:
+def regards(folder: Path, threads: int, *, kind: str) -> Run:
     import torch
 
     import regard
@@ -28,7 +28,7 @@ def regards(folder: Path, threads: int, *, int8: bool) -> Run:
 
     hardware.prepare()
     torch.set_num_threads(threads)
-    model = regard.load(folder / ("regard-int8" if int8 else "regard"))
+    model = regard.load(folder / kind)
 
     def run(sources: list[list[int]], beam: int, forced: int | None) -> list[list[int]]:
         length = {} if forced is None else {"min_new": forced, "max_new": forced}
@@ -97,7 +97,8 @@ def transformerses(folder: Path, threads: int) -> Run:
 def contender(name: str, folder: Path, threads: int) -> Run:
     who, *what = name.split()
     if who == "regard":
-        return regards(folder, threads, int8=what[0] == "int8")
+        kinds = {"float32": "regard", "int8": "regard-int8", "int8 shortlist": "regard-shortlist"}
+        return regards(folder, threads, kind=kinds[" ".join(what)])
     if who == "CTranslate2":
         return ctranslate2s(folder, threads, compute=what[0], workers=int(what[1]))
     return transformerses(folder, threads)

@@ -35,6 +35,7 @@ from regard.pipeline.translator import Translator
 from regard.weights import store
 from regard.weights.directory import Stored
 from regard.weights.quantize import quantize
+from regard.weights.shortlist import Shortlist
 
 VOCAB, READ, WRITTEN = 32_000, 26, 30
 PAD, START, END = 0, 1, 2
@@ -93,7 +94,7 @@ def random_model(folder: Path) -> Seq2SeqConfig:
     return config
 
 
-def prepare(folder: Path, model: Seq2Seq, generation: Generation) -> None:
+def prepare(folder: Path, model: Seq2Seq, generation: Generation, shortlist: Shortlist | None = None) -> None:
     """The same weights in everyone's form."""
     assert generation.start is not None
     styles = ["regard"] if model.config.norm_first else ["regard", "huggingface"]
@@ -102,6 +103,9 @@ def prepare(folder: Path, model: Seq2Seq, generation: Generation) -> None:
         store.write(folder / style, Stored(model, generation), style)  # type: ignore[arg-type]
     (folder / "regard-int8").mkdir()
     store.write(folder / "regard-int8", Stored(quantize(deepcopy(model)), generation))
+    if shortlist is not None:
+        (folder / "regard-shortlist").mkdir()
+        store.write(folder / "regard-shortlist", Stored(quantize(deepcopy(model)), generation, shortlist))
     for compute in ("float32", "int8"):
         place = folder / f"ctranslate2-{compute}"
         place.mkdir()
@@ -118,6 +122,8 @@ def prepare(folder: Path, model: Seq2Seq, generation: Generation) -> None:
 def measure(folder: Path, sources: list[list[int]], forced: int | None, options: argparse.Namespace) -> dict[str, Any]:
     threads = options.threads
     names = ["regard float32", "regard int8"]
+    if (folder / "regard-shortlist").exists():
+        names.append("regard int8 shortlist")
     names += [f"CTranslate2 {compute} {workers}" for compute in ("float32", "int8") for workers in sorted({1, threads})]
     if (folder / "huggingface").exists():
         names.append("transformers float32")
@@ -157,14 +163,14 @@ def table(title: str, figures: dict[str, Any], bleus: dict[tuple[str, int], floa
         print(f"{peak:10,.0f}" + "".join(f"{score:8.2f}" for score in scores))
         flat[name] = {f"{batch} beam {beam}": rates[batch, beam] for batch, beam in CELLS}
         flat[name] |= {"peak_mb": peak, "bleu": scores}
-    for kind in ("int8", "float32"):
-        others = [name for name in flat if name.startswith("CTranslate2 " + kind)]
+    for kind in ("int8", "int8 shortlist", "float32"):
+        others = [name for name in flat if name.startswith("CTranslate2 " + kind.split()[0])]
         if f"regard {kind}" in flat and others:
             ratios = [
                 flat[f"regard {kind}"][cell] / max(flat[other][cell] for other in others)
                 for cell in list(flat[others[0]])[:4]
             ]
-            print(f"{'regard / best CTranslate2':21} {kind:7}" + "".join(f"{ratio:15.2f}x" for ratio in ratios))
+            print(f"{kind + ' / CTranslate2':28}" + "".join(f"{ratio:15.2f}x" for ratio in ratios))
     return flat
 
 
@@ -259,7 +265,7 @@ def main() -> None:
         lines, references = (path.read_text().splitlines() for path in (options.source, options.reference))
         sources = [list(model.source_ids(line)) for line in lines]
         with tempfile.TemporaryDirectory() as name:
-            prepare(Path(name), model.network, model.generation)
+            prepare(Path(name), model.network, model.generation, model.shortlist)
             figures = measure(Path(name), sources, None, options)
         bleus = {
             (contender, beam): bleu_of(model, cells["bulk", beam].written, references)

@@ -1,10 +1,15 @@
 """regard convert"""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from regard.cli import options, output
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.pipeline.loaded import Model
 
 
 @click.command(
@@ -15,6 +20,7 @@ Examples:
   regard convert stories260K.bin stories
   regard convert en-de en-de-for-transformers --to huggingface
   regard convert en-de en-de-small --int8
+  regard convert en-de en-de-quick --int8 --shortlist train.en train.de
 A llama2.c tokenizer must lie beside its checkpoint as tokenizer.bin.
 """,
 )
@@ -29,16 +35,36 @@ A llama2.c tokenizer must lie beside its checkpoint as tokenizer.bin.
     help="Whose format.",
 )
 @click.option("--int8", is_flag=True, help="A quarter of the size, and faster: weights as whole numbers.")
-def command(source: Path, destination: Path, style: str, int8: bool) -> None:
+@click.option(
+    "--shortlist",
+    nargs=2,
+    type=options.PATH,
+    metavar="SOURCE TARGET",
+    help="Learn from these aligned files which words may translate which: searches then weigh only those.",
+)
+def command(source: Path, destination: Path, style: str, int8: bool, shortlist: tuple[Path, Path] | None) -> None:
     """Write the model in SOURCE as a new directory DESTINATION.
 
     SOURCE is a directory of regard or of Hugging Face (Marian/OPUS-MT, BERT, RoFormer, GPT-2, Llama, ViT), or a
     llama2.c .bin file.
     """
     model = options.load(source, "cpu")
+    if shortlist is not None:
+        learn_shortlist(model, shortlist)
     if int8:
         from regard.weights.quantize import quantize
 
         quantize(model.network)
     model.save(destination, "huggingface" if style == "huggingface" else "regard")
     output.say(f"{destination}: {model.family} model, tokenizer {'included' if model.has_tokenizer else 'not found'}")
+
+
+def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:
+    from regard.data.account import Account
+    from regard.data.sources import DataSettings, Files, read
+    from regard.pipeline.translator import Translator
+
+    if not isinstance(model, Translator):
+        raise UsageError("--shortlist is for translation models")
+    files = Files(source=str(paths[0].absolute()), target=str(paths[1].absolute()))
+    model.learn_shortlist((pair.source, pair.target) for pair in read([files], DataSettings(), Account()))

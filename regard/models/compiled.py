@@ -66,8 +66,8 @@ class Compiled:
         x_TD = self.network.source(ids_T[None], positions_T[None])[0]
         return self._decoder.remember(self._encoder.encode(x_TD, starts), starts)
 
-    def writer(self, places: int) -> Writer:
-        """What the compiled search needs of the model, for texts of up to so many tokens."""
+    def writer(self, places: int, related_VC: Tensor | None = None, frequent_F: Tensor | None = None) -> Writer:
+        """What the compiled search needs of the model, for texts of up to so many tokens, and perhaps a shortlist."""
         target = self.network.target
         positions_LD = None
         if target.positions is not None:
@@ -84,6 +84,8 @@ class Compiled:
             row_scales_V=row_scales_V,
             scale=target.tokens.scale,
             positions_LD=positions_LD,
+            related_VC=related_VC,
+            frequent_F=frequent_F,
         )
 
     def next_logits(self, ids_R: Tensor, groups: Sequence[Group]) -> Tensor:

@@ -1,13 +1,14 @@
 /* What the compiled loops share. The inner loops of using a model; regard runs without them, more slowly.
  *
  *   threads.c   work in parts, on threads that are lent
- *   linear.c    x weightsᵀ + bias, of float32 or int8 weights: a row's result is its own, in any company
+ *   linear.c    x weightsᵀ + bias, of float32 or (int8.c) int8 weights: a row's result is its own, in any company
  *   look.c      attention: one query a row over the keys of its past, wherever they lie
  *   weigh.c     of each row of logits: the normaliser, and the best tokens
  *   stack.c     a whole pass through the blocks of an encoder or a decoder
+ *   search.c    beam search around it; shortlist.c: with a sentence's own words
  *
  * Plain C and x86 intrinsics: each loop is there for AVX2, linear.c's also for AVX-512 with VNNI. The structs are
- * mirrored in kernels.py and stack.py.
+ * mirrored in kernels.py, stack.py and search.py.
  */
 #pragma once
 #include <stdint.h>

@@ -65,7 +65,7 @@ def prepare(library: ctypes.CDLL) -> int:
         "remember": (at, at, at, c_long, c_long, whole, at, at),
         "decode": (at, at, c_long, at, whole, at),
         "search_end": (at,),
-        "search_admit": (at, c_long, c_long, at, c_long, c_long, c_long, c_long),
+        "search_admit": (at, c_long, c_long, at, c_long, c_long, c_long, at, c_long),
         "search_drop": (at,),
     }
     for name, arguments in takes.items():

@@ -3,26 +3,12 @@
  * A searcher has some sentences under way, each at its own length: those that are done leave at once, and others are
  * admitted in their place. A beam of one is greedy search.
  */
-#include "stack.h"
+#include "search.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TOGETHER = 48 }; /* rows whose logits are computed at a time, PIECE by PIECE: they stay in the cache until they are weighed */
-
-typedef struct {
-    const Stack *stack;
-    const Part *output;
-    const float *embeddings, *positions; /* (vocab, width), (longest, width) or NULL */
-    const int8_t *whole;                 /* embeddings of int8, where those above are NULL */
-    const float *row_scales;             /* (vocab) */
-    float scale;
-    const uint8_t *never, *never_at_first; /* (vocab): what is not said; what is not while fewer than min_new were */
-    const int64_t *ends;
-    long end_count, min_new, beam, n_best, start;
-    double length_penalty, enough; /* `enough` hypotheses that ended are enough */
-    int paper;                     /* the form of the length penalty */
-} Settings;
 
 typedef struct {
     int64_t *tokens; /* all that was said, the end token included */
@@ -49,6 +35,7 @@ typedef struct {
     int32_t length;
     Kept *kept;
     long kept_count, finished;
+    Shortlist list; /* outs is 0 where there is none */
 } Sentence;
 
 typedef struct {
@@ -60,12 +47,6 @@ typedef struct {
     int broken; /* the model's logits are no numbers */
 } Searcher;
 
-static void *some(size_t count, size_t size) {
-    void *found = calloc(count ? count : 1, size);
-    if (!found) abort(); /* as torch's own allocator would end us: there is nobody to tell */
-    return found;
-}
-
 /* ---- a sentence comes and goes ---- */
 
 static Rows new_rows(long beam, long limit) {
@@ -76,6 +57,7 @@ static Rows new_rows(long beam, long limit) {
 static void free_rows(Rows *rows) { free(rows->tokens), free(rows->own), free(rows->sums), free(rows->places); }
 
 static void free_sentence(Sentence *s) {
+    free_list(&s->list);
     free_rows(&s->now), free_rows(&s->next), free(s->keys);
     for (long i = 0; i < s->kept_count; i++) free(s->kept[i].tokens), free(s->kept[i].own);
     free(s->kept), free(s);
@@ -103,7 +85,7 @@ static void push(Sentence ***list, long *count, long *room, Sentence *one) {
 }
 
 /* A sentence that was read: the `slot`-th of `slots` in `memory`, `length` tokens long; it may say `limit` >= 1 tokens. */
-void search_admit(Searcher *searcher, long number, long limit, const float *memory, long slot, long slots, long memory_room, long length) {
+void search_admit(Searcher *searcher, long number, long limit, const float *memory, long slot, long slots, long memory_room, const int64_t *source, long length) {
     const Stack *stack = searcher->settings.stack;
     Sentence *s = some(1, sizeof(Sentence));
     s->number = number, s->limit = limit, s->rows = 1, s->length = (int32_t)length;
@@ -111,6 +93,7 @@ void search_admit(Searcher *searcher, long number, long limit, const float *memo
     s->memory = memory + slot * stack->kv_heads * memory_room * stack->head;
     s->memory_slots = slots, s->memory_room = memory_room;
     s->kept = some((size_t)searcher->settings.n_best + 1, sizeof(Kept));
+    if (searcher->settings.related) s->list = shortlist(&searcher->settings, source, length);
     push(&searcher->active, &searcher->active_count, &searcher->active_room, s);
     searcher->rows += searcher->settings.beam;
 }
@@ -259,9 +242,8 @@ static void embed(const Settings *settings, const Sentence *s, float *x) {
     }
 }
 
-/* The next tokens of all rows: states x (rows, width) -> logits, a piece at a time, -> the best. `y`: TOGETHER x PIECE */
-static void weigh_rows(Searcher *searcher, const float *x, long rows, int threads, void *room, float *y, Weighing *weighing) {
-    const Part *output = searcher->settings.output;
+/* The next tokens of some rows: states x (rows, width) -> logits, a piece at a time, -> the best. `y`: TOGETHER x PIECE */
+static void weigh_rows(const Part *output, const float *x, long rows, int threads, void *room, float *y, Weighing *weighing) {
     for (long row = 0; row < rows; row += TOGETHER) {
         const long some_rows = rows - row < TOGETHER ? rows - row : TOGETHER;
         for (long first = 0; first < output->outs; first += PIECE) {
@@ -275,6 +257,17 @@ static void weigh_rows(Searcher *searcher, const float *x, long rows, int thread
             linear(&parts, 1, x + row * output->width, some_rows, NONE, threads, room, &y);
             for (long r = 0; r < some_rows; r++) weigh_more(weighing + row + r, y + r * count, first, count);
         }
+    }
+}
+
+/* The same where each sentence has its own list of words. */
+static void weigh_lists(Searcher *searcher, const float *x, int threads, void *room, float *y, Weighing *weighing) {
+    for (long i = 0; i < searcher->active_count; i++) {
+        const Sentence *s = searcher->active[i];
+        weigh_rows(&s->list.output, x, s->rows, threads, room, y, weighing);
+        for (long row = 0; row < s->rows; row++)
+            for (long c = 0; c < weighing[row].filled; c++) weighing[row].tokens[c] = s->list.tokens[weighing[row].tokens[c]];
+        x += s->rows * s->list.output.width, weighing += s->rows;
     }
 }
 
@@ -305,14 +298,18 @@ static void step(Searcher *searcher, int threads) {
         embed(settings, s, x + first * stack->width);
         make_places(stack, s, settings->beam);
         seated[i] = (Seated){s->keys, s->memory, NULL, s->now.places, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room};
+        const int young = s->said < settings->min_new;
+        const uint8_t *banned = young ? settings->never_at_first : settings->never;
+        if (settings->related) banned = young ? s->list.never_at_first : NULL; /* a list has nothing that is never said */
         for (long row = 0; row < s->rows; row++, first++) {
-            weighing[first] = (Weighing){.banned = s->said < settings->min_new ? settings->never_at_first : settings->never, .count = wanted};
+            weighing[first] = (Weighing){.banned = banned, .count = wanted};
             weighing[first].values = best.values + first * wanted, weighing[first].tokens = best.tokens + first * wanted;
             weigh_begin(weighing + first);
         }
     }
     decode(stack, seated, searcher->active_count, x, threads, room);
-    weigh_rows(searcher, x, rows, threads, room, y, weighing);
+    if (settings->related) weigh_lists(searcher, x, threads, room, y, weighing);
+    else weigh_rows(settings->output, x, rows, threads, room, y, weighing);
     for (long row = 0; row < rows; row++) {
         best.rest[row] = weigh_end(weighing + row);
         if (!isfinite(best.rest[row])) searcher->broken = 1;

@@ -25,6 +25,8 @@ class _Settings(Structure):
         *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best", "start")),
         *((name, c_double) for name in ("length_penalty", "enough")),
         ("paper", c_int),
+        *((name, c_void_p) for name in ("related", "frequent")),
+        *((name, c_long) for name in ("related_count", "frequent_count")),
     )
 
 
@@ -58,6 +60,10 @@ class Writer:
     scale: float
     positions_LD: Tensor | None
     """One for each place that there may be."""
+    related_VC: Tensor | None = None
+    """int32: for each source token, those that may translate it, -1 for none. Unless given, all may be said."""
+    frequent_F: Tensor | None = None
+    """int32: those that may always be said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +112,9 @@ class Searcher:
                 plan.beam,
                 plan.n_best,
             ),
-            *(plan.start, plan.length_penalty, plan.enough, plan.paper),
+            *(plan.start, plan.length_penalty, plan.enough, plan.paper, at(writer.related_VC), at(writer.frequent_F)),
+            0 if writer.related_VC is None else writer.related_VC.shape[1],
+            0 if writer.frequent_F is None else len(writer.frequent_F),
         )
         self._at = call("search_begin")(byref(settings))
 
@@ -120,13 +128,14 @@ class Searcher:
         return int(call("search_rows")(self._at))
 
     def admit(
-        self, numbers: Sequence[int], limits: Sequence[int], memory_N2SHMK: Tensor, lengths: Sequence[int]
+        self, numbers: Sequence[int], limits: Sequence[int], memory_N2SHMK: Tensor, sources: Sequence[Sequence[int]]
     ) -> None:
         """Sentences that were read, by their numbers: how long they may become, and what there is to look at."""
         slots, room = memory_N2SHMK.shape[2], memory_N2SHMK.shape[4]
-        for slot, (number, limit, length) in enumerate(zip(numbers, limits, lengths, strict=True)):
+        for slot, (number, limit, source) in enumerate(zip(numbers, limits, sources, strict=True)):
             self._memories[number] = memory_N2SHMK
-            call("search_admit")(self._at, number, limit, at(memory_N2SHMK), slot, slots, room, length)
+            ids = (c_int64 * len(source))(*source)
+            call("search_admit")(self._at, number, limit, at(memory_N2SHMK), slot, slots, room, ids, len(source))
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Said]]]:
         """Search until there is room for `wanted` of at most `most` rows, or until all is done: what is done then."""

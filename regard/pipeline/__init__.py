@@ -53,4 +53,6 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
                 )
     place = hardware.device(device)
     stored.model.to(place, hardware.dtype(dtype, place))
-    return KINDS[family_of(stored.config)](stored.model, stored.generation, tokenizer, path)
+    model = KINDS[family_of(stored.config)](stored.model, stored.generation, tokenizer, path)
+    model.shortlist = stored.shortlist
+    return model

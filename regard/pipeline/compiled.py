@@ -10,6 +10,7 @@ from regard.decoding.settings import Search
 from regard.errors import ModelError
 from regard.models.compiled import Compiled
 from regard.native.search import BrokenLogits, Plan, Said, Searcher
+from regard.weights.shortlist import Shortlist
 
 TOKENS = 1024
 """Tokens that are read at once: enough for good matrix products, and few enough to stay in the cache between them."""
@@ -42,6 +43,7 @@ class CompiledWorker:
         start: int,
         ends: Sequence[int],
         never: Sequence[int],
+        shortlist: Shortlist | None = None,
     ) -> None:
         self._compiled, self._sources, self._limits = compiled, sources, limits
         self._settings, self._ends = settings, ends
@@ -59,7 +61,8 @@ class CompiledWorker:
             paper=s.length_form == "paper",
             enough=math.inf if patience is None else max(patience * s.beam, s.n_best),
         )
-        self._searcher = Searcher(compiled.writer(max(limits, default=1)), plan)
+        words = () if shortlist is None else (shortlist.related_VC, shortlist.frequent_F)
+        self._searcher = Searcher(compiled.writer(max(limits, default=1), *words), plan)
 
     @property
     def rows(self) -> int:
@@ -77,7 +80,7 @@ class CompiledWorker:
     def _read(self, texts: Sequence[int]) -> None:
         rows = [self._sources[text] for text in texts]
         memory = self._compiled.remember(rows)
-        self._searcher.admit(texts, [self._limits[text] for text in texts], memory, [len(row) for row in rows])
+        self._searcher.admit(texts, [self._limits[text] for text in texts], memory, rows)
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Hypothesis]]]:
         try:

@@ -19,6 +19,7 @@ from regard.models.generation import Generation
 from regard.text.tokenizer import Tokenizer
 from regard.weights import store
 from regard.weights.directory import Stored, new_directory
+from regard.weights.shortlist import Shortlist
 
 BATCH = 32
 """Texts that are run together when a list is given."""
@@ -56,6 +57,8 @@ class Model:
     """A model and its tokenizer. Each family can do some of the tasks, and says so when asked for another."""
 
     tasks: tuple[str, ...] = ()
+    shortlist: Shortlist | None = None
+    """Of a translation model: which words may translate which, where that was learnt."""
 
     def __init__(self, network: Family, generation: Generation, tokenizer: Tokenizer | None, source: Path) -> None:
         self.network, self.generation, self.source = network, generation, source
@@ -89,7 +92,7 @@ class Model:
     def save(self, directory: str | Path, style: store.Style = "regard") -> None:
         """Write a new model directory, regard's own or one for transformers."""
         with new_directory(Path(directory)) as half_done:
-            store.write(half_done, Stored(self.network, self.generation), style)
+            store.write(half_done, Stored(self.network, self.generation, self.shortlist), style)
             if self._tokenizer is not None:
                 self._tokenizer.save(half_done)
 

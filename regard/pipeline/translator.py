@@ -1,6 +1,6 @@
 """Translation: an encoder reads the source, a decoder writes the target while looking at what was read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import torch
@@ -21,6 +21,7 @@ from regard.pipeline.loaded import Model, Translation, each
 from regard.pipeline.searching import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
 from regard.text.words import word_numbers
+from regard.weights.shortlist import learn
 
 LONGER, SPARE = 3, 32
 """A translation has at most so many times the tokens of its source, and so many more."""
@@ -34,6 +35,12 @@ class Translator(Model):
     tasks = ("translate",)
     _where: Sequence[int] = ()
     _passes: Compiled | None = None
+
+    def learn_shortlist(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """From pairs of texts: compiled searches then weigh the words that may translate a text, and not all."""
+        config = self.network.config
+        rows = ((self.source_ids(source), self.tokenizer.encode_target(target)) for source, target in pairs)
+        self.shortlist = learn(rows, config.source_vocab or config.vocab, config.vocab)
 
     @overload
     def translate(self, texts: str, **options: Any) -> str: ...
@@ -79,6 +86,7 @@ class Translator(Model):
                     start=self._start(),
                     ends=self.generation.end,
                     never=not_to_write(self, self.network.config.vocab),
+                    shortlist=self.shortlist,
                 )
 
             return run(hire, lengths, settings.beam)

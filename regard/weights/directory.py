@@ -16,9 +16,10 @@ from pathlib import Path
 from regard.config import did_you_mean, load_json, one_of, plain, read
 from regard.errors import ConfigError, ModelError, OutputError
 from regard.models import FAMILIES, Family, family_of
-from regard.models.config import BlockConfig
+from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.weights.quantize import is_quantized
+from regard.weights.shortlist import Shortlist, read_shortlist, write_shortlist
 from regard.weights.tensors import ONE_FILE, contents, existing_directory, fill, read_tensors, write_tensors
 
 CONFIG = "config.json"
@@ -33,6 +34,8 @@ class Stored:
 
     model: Family
     generation: Generation
+    shortlist: Shortlist | None = None
+    """Of a translation model, where one was learnt."""
 
     @property
     def config(self) -> BlockConfig:
@@ -75,7 +78,11 @@ def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
             raise ConfigError(f"{directory / GENERATION}: token {token} is not in the vocabulary of {vocab:,}")
     weights = str(raw.get("weights", "float32"))
     one_of(weights, ("float32", "int8"), f"'weights' in {where}:")
-    return Stored(fill(config, read_tensors(directory), directory, int8=weights == "int8"), generation)
+    model = fill(config, read_tensors(directory), directory, int8=weights == "int8")
+    shortlist = None
+    if isinstance(config, Seq2SeqConfig):
+        shortlist = read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
+    return Stored(model, generation, shortlist)
 
 
 def write_own(directory: Path, stored: Stored) -> None:
@@ -85,6 +92,8 @@ def write_own(directory: Path, stored: Stored) -> None:
         settings["weights"] = "int8"
     write_json(directory / CONFIG, settings)
     write_json(directory / GENERATION, plain(stored.generation))
+    if stored.shortlist is not None:
+        write_shortlist(directory, stored.shortlist)
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
