@@ -7,6 +7,7 @@ default costs someone a night of training.
 
 import dataclasses
 import difflib
+import functools
 import json
 import tomllib
 import types
@@ -23,7 +24,7 @@ Settings = TypeVar("Settings")
 
 def read(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
     """Fill the dataclass `kind` from `raw`; `where` (a file, a table) opens every message."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
     for key in raw:
         if key not in fields:
@@ -59,6 +60,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """' - did you mean 'x'?' if something is near, or else ''."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" - did you mean '{near[0]}'?" if near else ""
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Worked out once a class: every search is read from its options, and this takes longer than all else of it."""
+    return typing.get_type_hints(kind)
 
 
 def one_of(value: str, known: Iterable[str], what: str) -> None:

@@ -41,6 +41,18 @@ def can_compile(network: Seq2Seq) -> bool:
     )
 
 
+def addresses(network: nn.Module) -> list[int]:
+    """Where its weights lie. By hand: `parameters()` takes five times as long, a third of a short sentence's time."""
+    found: list[int] = []
+    parts = [network]
+    while parts:
+        part = parts.pop()
+        found += [tensor.data_ptr() for tensor in part._parameters.values() if tensor is not None]
+        found += [tensor.data_ptr() for tensor in part._buffers.values() if tensor is not None]
+        parts += [inner for inner in part._modules.values() if inner is not None]
+    return found
+
+
 class Compiled:
     """Reads sentences and says what comes next, as Seq2Seq's `encode`, `group` and `next_logits` do."""
 

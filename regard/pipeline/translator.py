@@ -14,7 +14,7 @@ from regard.decoding.interface import Hypothesis, Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.settings import Search
 from regard.errors import ModelError, UsageError
-from regard.models.compiled import Compiled, can_compile
+from regard.models.compiled import Compiled, addresses, can_compile
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline.compiled import CompiledWorker, is_plain
 from regard.pipeline.loaded import Model, Translation, each
@@ -126,7 +126,7 @@ class Translator(Model):
 
     def _compiled(self) -> Compiled | None:
         """The network's passes, compiled where that can be; made again when the weights are not where they were."""
-        where = [parameter.data_ptr() for parameter in self.network.parameters()]
+        where = addresses(self.network)
         if self._where != where:
             self._where = where
             self._passes = Compiled(self.network) if can_compile(self.network) else None

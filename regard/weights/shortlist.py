@@ -17,7 +17,7 @@ from regard.errors import InputError, WeightsError
 from regard.weights.tensors import read_file, write_tensors
 
 FILE = "shortlist.safetensors"
-RELATED, FREQUENT, ROUNDS = 24, 200, 4
+RELATED, FREQUENT, ROUNDS = 64, 400, 4
 LARGEST = 30_000_000
 """Entries that are learnt from at most, of a corpus that has more: the first ones. 24 bytes each."""
 
