@@ -24,7 +24,7 @@ Settings = TypeVar("Settings")
 
 def read(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
     """Fill the dataclass `kind` from `raw`; `where` (a file, a table) opens every message."""
-    hints = _hints(kind)
+    hints = _hints(typing.cast(Any, kind))
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
     for key in raw:
         if key not in fields:
