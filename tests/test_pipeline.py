@@ -1,5 +1,6 @@
 """The spine: which family does what, and what it says to input that it cannot use."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.pipeline import KINDS, Reader, Translator, Viewer, Writer
 from regard.pipeline.loaded import BATCH
+from regard.weights.quantize import quantize
 
 TEXT = """The orchard behind the school has nine old pear trees and a bench that nobody paints.
 In September the children fill their pockets, and the teacher pretends to look at the clouds.
@@ -528,6 +530,21 @@ def test_trace_a_translation(model: Get) -> None:
     assert torch.allclose(seen["logits"][0], translator.logits(source, [0, *target[:-1]]), atol=1e-5)
     own = translator.trace("a grey cat")
     assert own["target_ids"][0, 1:].tolist() == translator.write([source])[0]
+
+
+@pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
+def test_a_copy_is_a_translator_of_its_own(model: Get, int8: bool) -> None:
+    first = copy.deepcopy(model("translator"))
+    if int8:
+        quantize(first.network)
+    said = first.translate(["a grey cat"], beam=3)
+    second = copy.deepcopy(first)
+    assert second.translate(["a grey cat"], beam=3) == said
+    with torch.no_grad():
+        for norm in (part for part in second.network.modules() if isinstance(part, torch.nn.LayerNorm)):
+            norm.weight.zero_()
+            norm.bias.zero_()
+    assert first.translate(["a grey cat"], beam=3) == said
 
 
 def test_trace_what_the_engine_found(model: Get) -> None:

@@ -8,6 +8,8 @@ numbers, which is exact too. Only for using a model, not for training it.
 R rows  D width  N outputs
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -41,6 +43,9 @@ class Int8Matrix(nn.Module):
             matrix.whole = (weight_ND / matrix.scale[:, None]).round().to(torch.int8)
         return matrix
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_packed": None}
+
     def packed(self) -> kernels.Packed:
         """As the compiled loops read it."""
         if self._packed is None:
@@ -63,6 +68,9 @@ class Int8Linear(nn.Module):
     @classmethod
     def of(cls, linear: nn.Linear) -> "Int8Linear":
         return cls(Int8Matrix.of(linear.weight), linear.bias)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_ready": None}  # which has addresses: a copy makes its own
 
     def ready(self) -> kernels.Weights:
         """As the compiled loops read it."""

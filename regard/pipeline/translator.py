@@ -124,6 +124,9 @@ class Translator(Model):
         room = min(self.network.config.context - 1, LONGER * len(source) + SPARE)
         return room if settings.max_new is None else min(room, settings.max_new)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_where": (), "_passes": None}  # a copy has its weights elsewhere
+
     def _compiled(self) -> Compiled | None:
         """The network's passes, compiled where that can be; made again when the weights are not where they were."""
         where = addresses(self.network)

@@ -13,7 +13,7 @@ from test_search_properties import Translating, own_seeds, same, searches, start
 from torch import Tensor
 
 from regard.blocks.lanes import Group
-from regard.decoding.engine import run
+from regard.decoding.engine import Asked, run
 from regard.decoding.interface import Hypothesis, Opening
 from regard.decoding.search import search
 from regard.decoding.settings import Search
@@ -42,12 +42,13 @@ def together(model: Seq2Seq, rows: Sequence[Tensor], how: Search, fit: int, work
     def answer(groups: Sequence[Group], new: Sequence[Tensor]) -> Sequence[Tensor]:
         return torch.split(model.next_logits(torch.cat(list(new))[:, 0], groups), [len(each) for each in new])
 
-    return run(begin, answer, [row.shape[1] for row in rows], how, rows=fit, workers=workers)
+    lengths, width = [row.shape[1] for row in rows], max(how.beam, how.n_best)
+    return run(lambda: Asked(begin, answer, how), lengths, width, rows=fit, workers=workers)
 
 
 @settings(max_examples=100)
 @given(
-    st.one_of(translators(), translators(head_width=8)),  # the compiled loops are for multiples of 8
+    translators(),
     texts(),
     searches(rewards=True),
     st.sampled_from([1, 3, 8, 20, 256]),
@@ -74,4 +75,4 @@ def test_nothing_to_do_is_nothing_done() -> None:
     def never(*what: object) -> tuple[Group, Opening]:
         raise AssertionError
 
-    assert run(never, never, [], Search(beam=4)) == []  # type: ignore[arg-type]
+    assert run(lambda: Asked(never, never, Search(beam=4)), [], 4) == []  # type: ignore[arg-type]
