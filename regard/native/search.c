@@ -98,19 +98,30 @@ void search_admit(Searcher *searcher, long number, long limit, const float *memo
     searcher->rows += searcher->settings.beam;
 }
 
+/* Keys that are no row's past any more make room for new ones: hypotheses share most of theirs, and most are given up. */
+static void move_together(const Stack *stack, Sentence *s, long beam) {
+    const long stride = s->said + 1, head = stack->head, lanes = 2 * stack->count * stack->kv_heads, old = s->room;
+    int32_t *moved = some((size_t)s->written, sizeof(int32_t)), kept = 0;
+    for (long row = 0; row < s->rows; row++)
+        for (long t = 0; t < s->said; t++) moved[s->now.places[row * stride + t]] = 1;
+    for (long place = 0; place < s->written; place++) moved[place] = moved[place] ? kept++ : -1;
+    if (2 * (kept + s->rows) > old) s->room = 2 * kept + s->length + 4 * beam; /* most are about as long as what they translate */
+    float *keys = s->room > old ? malloc(sizeof(float) * (size_t)(lanes * s->room * head)) : s->keys;
+    if (!keys) abort();
+    for (long lane = 0; lane < lanes; lane++)
+        for (long place = 0; place < s->written; place++) /* never to a later place, so nothing is overwritten that is still to move */
+            if (moved[place] >= 0)
+                memmove(keys + (lane * s->room + moved[place]) * head, s->keys + (lane * old + place) * head, sizeof(float) * (size_t)head);
+    for (long row = 0; row < s->rows; row++)
+        for (long t = 0; t < s->said; t++) s->now.places[row * stride + t] = moved[s->now.places[row * stride + t]];
+    if (keys != s->keys) free(s->keys);
+    s->keys = keys, s->written = kept;
+    free(moved);
+}
+
 /* Make places for the keys of one more token a row. */
 static void make_places(const Stack *stack, Sentence *s, long beam) {
-    if (s->written + s->rows > s->room) {
-        /* most translations are about as long as what they translate */
-        const long room = s->room ? s->room + s->room / 2 + beam : (s->length + 4) * beam;
-        const long one = s->room * stack->head, lanes = 2 * stack->count * stack->kv_heads;
-        float *bigger = malloc(sizeof(float) * (size_t)(lanes * room * stack->head));
-        if (!bigger) abort();
-        for (long lane = 0; lane < lanes && one; lane++)
-            memcpy(bigger + lane * room * stack->head, s->keys + lane * one, sizeof(float) * (size_t)(s->written * stack->head));
-        free(s->keys);
-        s->keys = bigger, s->room = room;
-    }
+    if (s->written + s->rows > s->room) move_together(stack, s, beam);
     for (long row = 0; row < s->rows; row++) s->now.places[row * (s->said + 1) + s->said] = (int32_t)(s->written + row);
     s->written += s->rows;
 }
