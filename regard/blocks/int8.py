@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.embeddings import TokenEmbedding
 from regard.native import kernels
 
 MOST = 64
@@ -101,10 +100,6 @@ class Int8Embedding(nn.Module):
     def __init__(self, weight: Int8Matrix, *, scale: float) -> None:
         super().__init__()
         self.weight, self.scale = weight, scale
-
-    @classmethod
-    def of(cls, embedding: TokenEmbedding) -> "Int8Embedding":
-        return cls(Int8Matrix.of(embedding.weight), scale=embedding.scale)
 
     def forward(self, ids: Tensor) -> Tensor:
         rows = self.weight.whole[ids] * self.weight.scale[ids][..., None]

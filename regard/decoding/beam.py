@@ -47,9 +47,7 @@ class Sentence:
         s = self.settings
         if said >= self.limit or best == -torch.inf:
             return True
-        # a beam of one has no second choice to go on with when the first has ended: greedy search
-        patience = 1.0 if s.beam == 1 else s.patience
-        if patience is not None and self.finished >= max(patience * s.beam, s.n_best):
+        if self.finished >= s.enough:
             return True
         within_reach = max(s.score(best, said + 1), s.score(best, self.limit))
         return len(self.kept) == s.n_best and within_reach <= self.kept[-1].score

@@ -13,6 +13,7 @@ from regard.decoding.rules import Forbid, Rule, apply
 from regard.errors import ModelError
 from regard.native import kernels
 
+BROKEN = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
 FEW = 64
 """So many of the best are found by the compiled loop, which keeps them sorted as it goes."""
 CHUNK = 64
@@ -48,8 +49,7 @@ class Weighed:
                 (own_RV - self._most_R1).exp_().sum(-1, keepdim=True).log_()
             )  # the normaliser is most + rest
         if not self._rest_R1.isfinite().all():
-            said = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
-            raise ModelError(said)
+            raise ModelError(BROKEN)
         self._ruled_RV = apply(others, own_RV, seen_RL)
         if forced_R is not None:
             places_V = torch.arange(own_RV.shape[1], device=own_RV.device)

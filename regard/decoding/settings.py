@@ -1,5 +1,6 @@
 """How to search: one frozen set of settings, checked when it is made."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -85,6 +86,13 @@ class Search:
         rewards = self.repetition_penalty < 1.0 or self.frequency_penalty < 0.0 or self.presence_penalty < 0.0
         if self.beam > 1 and rewards:
             raise ConfigError("beam search cannot reward repetition: it would never know when to stop")
+
+    @property
+    def enough(self) -> float:
+        """So many hypotheses of a text that ended are enough; infinity waits until none can win any more."""
+        # a beam of one has no second choice to go on with when the first has ended: greedy search
+        patience = 1.0 if self.beam == 1 else self.patience
+        return math.inf if patience is None else max(patience * self.beam, self.n_best)
 
     def score(self, total: float, length: int) -> float:
         """A hypothesis' score: its sum over the penalty for its length, the end token included."""

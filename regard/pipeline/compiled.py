@@ -1,9 +1,9 @@
 """The engine's worker where the whole search is compiled: plain beam and greedy search on a CPU."""
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from regard.decoding.candidates import BROKEN
 from regard.decoding.engine import Found
 from regard.decoding.interface import Hypothesis
 from regard.decoding.settings import Search
@@ -48,8 +48,6 @@ class CompiledWorker:
         self._compiled, self._sources, self._limits = compiled, sources, limits
         self._settings, self._ends = settings, ends
         s = settings
-        # a beam of one has no second choice to go on with when the first has ended: greedy search
-        patience = 1.0 if s.beam == 1 else s.patience
         plan = Plan(
             start=start,
             ends=ends,
@@ -59,7 +57,7 @@ class CompiledWorker:
             n_best=s.n_best,
             length_penalty=s.length_penalty,
             paper=s.length_form == "paper",
-            enough=math.inf if patience is None else max(patience * s.beam, s.n_best),
+            enough=s.enough,
         )
         words = () if shortlist is None else (shortlist.related_VC, shortlist.frequent_F)
         self._searcher = Searcher(compiled.writer(max(limits, default=1), *words), plan)
@@ -87,8 +85,7 @@ class CompiledWorker:
             for text, found in self._searcher.go_on(most, wanted):
                 yield text, [self._hypothesis(said) for said in found]
         except BrokenLogits:
-            said = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
-            raise ModelError(said) from None
+            raise ModelError(BROKEN) from None
 
     def _hypothesis(self, said: Said) -> Hypothesis:
         return Hypothesis.of(said.tokens, said.own, said.total, self._settings, self._ends)

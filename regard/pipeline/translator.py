@@ -76,12 +76,13 @@ class Translator(Model):
         compiled = self._compiled()
         lengths = [len(source) for source in sources]
         if compiled is not None and is_plain(settings):
+            limits = [self._limit(source, settings) for source in sources]
 
             def hire() -> Worker:
                 return CompiledWorker(
                     compiled,
                     sources,
-                    [self._limit(source, settings) for source in sources],
+                    limits,
                     settings,
                     start=self._start(),
                     ends=self.generation.end,
@@ -93,11 +94,11 @@ class Translator(Model):
         width = max(settings.beam, settings.n_best)
         # for a small model the steps are short, and workers would wait for Python's lock
         large = self.network.config.width >= LARGE and self.device.type == "cpu"
-        return run(lambda: self._asked(sources, settings), lengths, width, workers=None if large else 1)
+        return run(lambda: self._asked(compiled, sources, settings), lengths, width, workers=None if large else 1)
 
-    def _asked(self, sources: Sequence[Sequence[int]], settings: Search) -> "Asked[Group]":
+    def _asked(self, compiled: Compiled | None, sources: Sequence[Sequence[int]], settings: Search) -> "Asked[Group]":
         """A worker for every kind of search, on any device."""
-        network, compiled = self.network, self._compiled()
+        network = self.network
 
         def begin(numbers: Sequence[int]) -> tuple[Group, Opening]:
             rows = [sources[number] for number in numbers]
