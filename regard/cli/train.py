@@ -64,8 +64,10 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
             open_run(run, recipe)
         workers.wait()
         progress = learn(recipe, run, workers, chosen, resume)
-    if progress.stopped_by is not None:
-        raise SystemExit(128 + progress.stopped_by)
+    code = 0 if progress.stopped_by is None else 128 + progress.stopped_by
+    if not workers.alone:
+        workers.leave(code)
+    raise SystemExit(code)
 
 
 def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", resume: bool) -> "Progress":

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from regard.config import plain
 from regard.data.account import Account
 from regard.data.corpus import ABOUT, FORMAT, About, Corpus
-from regard.data.sources import DataSettings, read
+from regard.data.sources import DataSettings, training_pairs
 from regard.errors import ConfigError, InputError, OutputError
 from regard.text.sample import Sampler
 from regard.text.tokenizer import Tokenizer, tag_piece
@@ -37,7 +37,7 @@ from regard.text.tokenizer import Tokenizer, tag_piece
 MOST_WORDS = 1 << 20
 """Words that vary; those met later are always cut the plain way. A hundred bytes of memory each, while building."""
 REPORT_EVERY = 10_000
-MATTERS = ("max_tokens", "max_ratio", "deduplicate", "bad_lines", "longest_line")
+MATTERS = ("max_tokens", "max_ratio", "deduplicate", "placeholders", "bad_lines", "longest_line")
 Report = Callable[[Account], None]
 
 
@@ -106,7 +106,7 @@ def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: 
         _Column(folder / "lines.raw", np.uint32) as lines,
         (folder / "digests.raw").open("wb") as digests,
     ):
-        for pair in read(settings.train, settings, account):
+        for pair in training_pairs(settings, account):
             read_codes, read_length = source.codes(pair.source)
             written_codes, written_length = target.codes(pair.target)
             longest, shortest = max(read_length, written_length), min(read_length, written_length)

@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 
 from regard.data.account import Account
 from regard.errors import ConfigError, InputError
+from regard.text.placeholders import with_placeholders
 from regard.wording import counted
 
 GZIP = b"\x1f\x8b"
@@ -42,6 +43,8 @@ class Files:
     """How often each pair is drawn in an epoch; 0.5 draws one half, and the other half in the next."""
     tag: str | None = None
     """The target language, of a model that has several."""
+    language: str | None = None
+    """The source language; what is split off has it in its name."""
 
     def __post_init__(self) -> None:
         aligned = self.source is not None or self.target is not None
@@ -61,6 +64,20 @@ class Files:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Split:
+    """Shares of the training pairs that are kept for validation and for a test, see split.py."""
+
+    column: int = 1
+    """The column of every file whose distinct sentences are divided."""
+    valid: float = 0.005
+    test: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not (self.valid > 0 and self.test > 0 and self.valid + self.test < 1):
+            raise ConfigError(f"valid and test must be shares of all sentences, not {self.valid} and {self.test}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Where the pairs are, and which of them are used."""
 
@@ -68,12 +85,17 @@ class DataSettings:
     """Where the files are."""
     train: tuple[Files, ...] = ()
     valid: tuple[Files, ...] = ()
+    split: Split | None = None
+    """Where there is no `valid`: what is kept of `train`, which must be of tsv files then."""
     max_tokens: int = 256
     """Pairs with a side of more tokens are dropped; the end of the text and the tag count."""
     max_ratio: float | None = None
     """Pairs whose longer side has more than so many times the tokens of the shorter are dropped."""
     deduplicate: bool = True
     """Of pairs with the same source, target and tag, only the first is kept."""
+    placeholders: float = 0.0
+    """A share of the training pairs in which names and numbers that both sides have become placeholders, so that the
+    model learns to carry them over (regard/text/placeholders.py)."""
     bad_lines: Literal["error", "skip"] = "error"
     """What to do about a line that cannot be used: stop and name it, or go on and count it."""
     longest_line: int = 100_000
@@ -84,8 +106,15 @@ class DataSettings:
             raise ConfigError(f"max_tokens must be at least 2, not {self.max_tokens}")
         if self.max_ratio is not None and not self.max_ratio >= 1:
             raise ConfigError(f"max_ratio must be at least 1, not {self.max_ratio}")
+        if not 0 <= self.placeholders <= 1:
+            raise ConfigError(f"placeholders must be a share from 0 to 1, not {self.placeholders}")
         if self.longest_line < 1:
             raise ConfigError(f"longest_line must be at least 1, not {self.longest_line}")
+        if self.split is not None:
+            if self.valid:
+                raise ConfigError("[data.split] makes the validation pairs; name no others")
+            if not all(entry.tsv and self.split.column in entry.columns for entry in self.train):
+                raise ConfigError(f"[data.split] needs column {self.split.column} of tsv files in every entry of train")
         if self.bad_lines not in ("error", "skip"):
             raise ConfigError(f"bad_lines must be one of error, skip, not '{self.bad_lines}'")
 
@@ -129,6 +158,13 @@ def read(files: Sequence[Files], settings: DataSettings, account: Account) -> It
             if settings.bad_lines == "error":
                 raise InputError(f"{path}:1: is empty; remove it from the list, or set bad_lines = 'skip'")
             account.empty_files.append(str(path))
+
+
+def training_pairs(settings: DataSettings, account: Account) -> Iterator[Pair]:
+    """The pairs as they are learnt from: some have placeholders."""
+    for pair in read(settings.train, settings, account):
+        source, target = with_placeholders(pair.source, pair.target, settings.placeholders)
+        yield pair._replace(source=source, target=target)
 
 
 def valid_pairs(settings: DataSettings) -> tuple[list[Pair], Account]:

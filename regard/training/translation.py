@@ -1,6 +1,7 @@
 """From a recipe to a translation model that is ready to train, and from its checkpoints to a model directory.
 
 run/recipe.json      the recipe, resolved: what `--resume` and everyone else reads
+    data/            the training pairs, divided, where the recipe has a [data.split]
     tokenizer/       learnt from the training pairs
     cache/           the pairs as tokens
     state/           checkpoints
@@ -8,6 +9,7 @@ run/recipe.json      the recipe, resolved: what `--resume` and everyone else rea
     model/           what comes out
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +21,8 @@ from regard.data.account import Account
 from regard.data.batching import Batch, Epochs, collate
 from regard.data.cache import cached
 from regard.data.ragged import Ragged
-from regard.data.sources import Pair, valid_pairs
-from regard.data.sources import read as read_pairs
+from regard.data.sources import Pair, training_pairs, valid_pairs
+from regard.data.split import split_settings, write_split
 from regard.errors import InputError, OutputError, TrainingError, UsageError
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
@@ -108,6 +110,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     tokenizer = corpus = None
     for turn in (True, False):
         if workers.first == turn:
+            recipe = _divided(recipe, run, say)
             tokenizer = _tokenizer(recipe, run, say)
             corpus = cached(recipe.data, tokenizer, run / "cache", dropout=recipe.tokenizer.dropout)
         workers.wait()
@@ -134,13 +137,26 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     return Prepared(recipe=recipe, run=run, tokenizer=tokenizer, model=model, loss=loss, epochs=epochs, valid=valid)
 
 
+def _divided(recipe: Recipe, run: Path, say: Say) -> Recipe:
+    """The recipe with the files that the run has divided for itself."""
+    if recipe.data.split is None:
+        return recipe
+    folder = run / "data"
+    if not folder.exists():
+        with new_directory(folder) as draft:
+            account = write_split(recipe.data, draft)
+        for line in account.lines():
+            say(line)
+    return dataclasses.replace(recipe, data=split_settings(recipe.data, folder))
+
+
 def _tokenizer(recipe: Recipe, run: Path, say: Say) -> Tokenizer:
     folder = run / "tokenizer"
     if not folder.exists():
         say(f"learning {recipe.tokenizer.vocab:,} pieces …")
 
         def side(name: str) -> Iterator[str]:
-            return (getattr(pair, name) for pair in read_pairs(recipe.data.train, recipe.data, Account()))
+            return (getattr(pair, name) for pair in training_pairs(recipe.data, Account()))
 
         learnt = learn(recipe.tokenizer, side("source"), side("target"))
         with new_directory(folder) as draft:
