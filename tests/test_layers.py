@@ -14,7 +14,7 @@ ROWS = [  # only downhill: a folder may import from rows above its own here, and
     "config crew hardware probe",
     "native",
     "text blocks",
-    "data models",
+    "data models documents",
     "weights decoding",
     "training pipeline",
     "evaluation",

@@ -7,28 +7,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
+from regard.config import plain
 from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.pipeline.loaded import Model
+    from regard.weights.card import Card
 
 
 @click.command(
     "info",
     epilog="""\b
-Example:
+Examples:
   regard info opus-mt-en-de
+  regard info box
 """,
 )
 @click.argument("directory", type=options.PATH)
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
     """Show a model's family, sizes, parameters part by part, memory and tokenizer."""
+    from regard.weights.card import Card
+
     model = options.load(directory, "cpu")
     about = describe(model)
+    card = Card.load(model.source)
     if as_json:
-        output.as_json(about)
+        output.as_json(about | {"card": plain(card) if card else None})
         return
+    if card:
+        show_card(card)
     output.table(
         [
             ("family", str(about["family"])),
@@ -45,8 +53,19 @@ def command(directory: Path, as_json: bool) -> None:
     output.table(parts, title="parameters", right=" r")
 
 
+def show_card(card: "Card") -> None:
+    """What the model says about itself."""
+    rows = [("for", card.about), *(("data", line) for line in card.data), ("licence", card.licence)]
+    output.table([*rows, *(("limits", line) for line in card.limits)], title=card.name)
+    output.say()
+    if card.figures:
+        names = list(card.figures[0])
+        cells = [[row.get(name, "") for name in names] for row in card.figures]
+        output.table(cells, header=names, right=" " + "r" * (len(names) - 1), title="held-out test")
+        output.say()
+
+
 def describe(model: "Model") -> dict[str, Any]:
-    from regard.config import plain
     from regard.weights.quantize import is_quantized
     from regard.weights.tensors import contents
 

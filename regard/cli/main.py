@@ -20,8 +20,10 @@ from regard.errors import OutputError, RegardError
 
 VERBS = {  # in the order of a first visit
     "translate": "Translate text.",
+    "translate-file": "Translate a file and keep its form: subtitles, HTML, Markdown, .po and more.",
     "train": "Learn from data, as a recipe says.",
     "evaluate": "Measure how well a model translates.",
+    "calibrate": "Fit what a model says about its confidence.",
     "score": "Ask a model how likely given translations are.",
     "generate": "Go on where a text stops.",
     "fill": "Fill the masks in a text.",
@@ -62,7 +64,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             raise click.UsageError(f"no such verb: {cmd_name}{did_you_mean(cmd_name, VERBS)}", ctx)
-        command: click.Command = import_module(f"regard.cli.{cmd_name}").command
+        command: click.Command = import_module(f"regard.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -16,12 +16,14 @@ from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
     from regard.decoding.settings import Search
+    from regard.pipeline.interpreter import Interpreter, Wishes
     from regard.pipeline.loaded import Model
 
 Command = Callable[..., Any]
 
 AT_ONCE = 256
 """Lines that are worked on together at most: memory stays flat, however long the file."""
+MOST_ALTERNATIVES = 7
 
 
 class NamedPath(click.Path):
@@ -38,6 +40,11 @@ PATH = NamedPath(path_type=Path)
 
 def model_option(command: Command) -> Command:
     return click.option("-m", "--model", "directory", required=True, type=PATH, help="The model's directory.")(command)
+
+
+def box_option(command: Command) -> Command:
+    text = "A model's directory, OPUS-MT's too; without it, the translator in the box."
+    return click.option("-m", "--model", "directory", type=PATH, help=text)(command)
 
 
 def device_option(command: Command) -> Command:
@@ -72,6 +79,47 @@ SEARCH: list[
     ("--max-new", int, "Longest output, in tokens."),
     ("--seed", int, "Of sampling."),
 ]
+
+
+WISHES: list[tuple[tuple[str, ...], Any, str]] = [  # those of pipeline/interpreter.py
+    (("--from", "origin"), str, "The language of the text; told by its looks, where the model knows how."),
+    (("--to",), str, "The language to translate into, for a model that has several."),
+    (("--glossary",), PATH, "Terms to keep to: a line is a term, a tab, its translation; none keeps it as it is."),
+    (("--min-confidence",), float, "Leave sentences as they are that are less sure than this, from 0 to 1."),
+    (("--alternatives",), int, "Other translations to give as well (--json), so many at most."),
+]
+
+
+def wish_options(command: Command) -> Command:
+    for names, kind, text in reversed(WISHES):
+        command = click.option(*names, type=kind, help=text)(command)
+    return command
+
+
+def divide(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was given -> wishes about the translation, and settings of the search."""
+    names = {names[-1].lstrip("-").replace("-", "_") for names, _, _ in WISHES}
+    return {name: given[name] for name in names}, {name: value for name, value in given.items() if name not in names}
+
+
+def wishes(
+    interpreter: "Interpreter", given: dict[str, Any], search: dict[str, Any], *, links: bool = False
+) -> "Wishes":
+    from regard.pipeline.interpreter import Wishes
+    from regard.text.glossary import Glossary
+
+    for name, low, high in (("min_confidence", 0, 1), ("alternatives", 0, MOST_ALTERNATIVES)):
+        if given[name] is not None and not low <= given[name] <= high:
+            raise UsageError(f"--{name.replace('_', '-')} must be in {low} … {high}, not {given[name]}")
+    return Wishes(
+        to=given["to"],
+        source=given["origin"],
+        glossary=Glossary.read(given["glossary"]) if given["glossary"] else None,
+        min_confidence=given["min_confidence"] or 0.0,
+        alternatives=given["alternatives"] or 0,
+        links=links,
+        search=search,
+    )
 
 
 def search_options(command: Command) -> Command:
@@ -175,5 +223,18 @@ def load(directory: Path, device: str = "auto") -> "Model":
     hardware.prepare()
     hardware.use_threads()
     from regard.pipeline import load as load_model
+    from regard.pipeline.interpreter import BOX
 
-    return load_model(directory, device=device)
+    named_box = str(directory) == "box" and not directory.exists()
+    return load_model(BOX if named_box else directory, device=device)
+
+
+def interpreter(directory: Path | None, device: str = "auto") -> "Interpreter":
+    """Load a model that translates; the one in the box, unless there is another."""
+    from regard import hardware
+
+    hardware.prepare()
+    hardware.use_threads()
+    from regard.pipeline.interpreter import open_interpreter
+
+    return open_interpreter(directory, device=device)

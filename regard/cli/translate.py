@@ -1,65 +1,155 @@
 """regard translate"""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from regard.cli import options, output
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.documents.files import Format
     from regard.pipeline import Translator
+    from regard.pipeline.interpreter import Interpreter, Wishes
     from regard.pipeline.loaded import Translation
+    from regard.pipeline.rendering import Rendering
 
 
 @click.command(
     "translate",
     epilog="""\b
 Examples:
-  regard translate "I am a student." -m opus-mt-en-de
-  regard translate -m opus-mt-en-de < letter.en > letter.de
-  regard translate -m en-de -i book.en -o book.de --beam 8
-  regard translate "I am a student." -m en-de --n-best 3 --align --json
+  regard translate "I ate an apple." --to de
+  regard translate --to fr < letter.en > letter.fr
+  regard translate "<p>See <b>here</b></p>" --to de --format html
+  regard translate "Where is the station?" --to de --json --alternatives 2
+  regard translate -m opus-mt-en-de -i book.en -o book.de --glossary terms.tsv
+  regard translate "I am a student." -m en-de --as-is --n-best 3 --align
 """,
 )
 @click.argument("texts", nargs=-1)
-@options.model_option
+@options.box_option
 @options.device_option
 @click.option("-i", "--input", "source", type=options.PATH, help="Read lines from this file.")
 @click.option("-o", "--output", "target", type=options.PATH, help="Write to this file, when all is done.")
 @options.json_option
-@click.option("--to", metavar="LANGUAGE", help="The language to translate into, for a model that has several.")
+@options.wish_options
+@click.option("--format", "form", type=click.Choice(["plain", "html", "markdown"]), default="plain", show_default=True)
 @click.option("--align", is_flag=True, help="Add which source word each target word comes from, as Moses' 0-0 1-2.")
+@click.option(
+    "--as-is",
+    is_flag=True,
+    help="One search for each line, as the model has it: nothing is split, kept out of it or tried again. "
+    "--n-best and sampling imply it.",
+)
 @options.search_options
 def command(
     texts: tuple[str, ...],
-    directory: Path,
+    directory: Path | None,
     device: str,
     source: Path | None,
     target: Path | None,
     as_json: bool,
-    to: str | None,
+    form: "Format",
     align: bool,
-    **search: Any,
+    as_is: bool,
+    **rest: Any,
 ) -> None:
     """Translate TEXTS, or the lines of a file or of standard input.
 
-    One line in is one line out, in order; an empty line stays empty. Lines come out as soon as they are done. With
-    --n-best, a line is: number of the source line ||| translation ||| score.
+    One line in is one line out, in order; an empty line stays empty. Lines come out as soon as they are done.
+    Addresses, numbers, {placeholders} and the like come out as they went in. With --n-best, a line is: number of the
+    source line ||| translation ||| score.
     """
     options.check_output(target, source)
-    model = options.load(directory, device)
-    if not hasattr(model, "translations"):
-        model.translate("")  # which says what this model can do instead
-    options.search_settings(model, search)
+    wished, search = options.divide(rest)
+    interpreter = options.interpreter(directory, device)
+    options.search_settings(interpreter.translator, search)
+    plain = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
+    if plain and (given := [name for name in ("glossary", "min_confidence", "alternatives") if wished[name]]):
+        raise UsageError(f"--{given[0].replace('_', '-')} does not go with --as-is, --n-best or --temperature")
+    wishes = options.wishes(interpreter, wished, search, links=align or as_json)
     with output.lines_to(target) as say:
         lines = options.texts_or_lines(texts, source)
-        for line in translate(model, lines, as_json, align, {"to": to, **search}):  # type: ignore[arg-type]
+        if plain:
+            found = searched(interpreter.translator, lines, as_json, align, {"to": wishes.to, **search})
+        else:
+            found = rendered(interpreter, lines, as_json, align, form, wishes)
+        for line in found:
             say(line)
 
 
-def translate(
+# ---- text as people have it ----
+
+
+def rendered(
+    interpreter: "Interpreter",
+    batches: Iterable[list[options.Line]],
+    as_json: bool,
+    align: bool,
+    form: "Format",
+    wishes: "Wishes",
+) -> Iterator[str]:
+    from regard.documents.files import parse
+
+    interpreter.check(wishes)
+    for batch in batches:
+        documents = [parse(line.text, form, source=wishes.source, target=wishes.to) for line in batch]
+        with options.named(batch):
+            found = iter(interpreter.render([one for document in documents for one in document.passages], wishes))
+        for line, document in zip(batch, documents, strict=True):
+            parts = [next(found) for _ in document.passages]
+            text = document.render([part.passage for part in parts])
+            yield told(line.text, text, parts) if as_json else shown(line.text, text, parts, align)
+
+
+def told(source: str, text: str, parts: Sequence["Rendering"]) -> str:
+    """For programs: all that is known."""
+    from dataclasses import asdict
+
+    total = sum(len(part.text) for part in parts)
+    sure = sum(len(part.text) * part.confidence for part in parts) / total if total else 1.0
+    return output.json_line(
+        {
+            "source": source,
+            "text": text,
+            "confidence": round(sure, 4),
+            "from": parts[0].language if parts else None,
+            "to": parts[0].to if parts else None,
+            "notes": list(dict.fromkeys(note for part in parts for note in part.notes)),
+            "sentences": [asdict(sentence) for part in parts for sentence in part.sentences],
+        }
+    )
+
+
+def shown(source: str, text: str, parts: Sequence["Rendering"], align: bool) -> str:
+    text = text.replace("\n", " ")
+    return f"{text} ||| {moses(source, text, parts)}" if align else text
+
+
+def moses(source: str, text: str, parts: Sequence["Rendering"]) -> str:
+    """Which word became which, words being what white space separates: 0-0 1-2."""
+    pairs: set[tuple[int, int]] = set()
+    here = there = 0
+    for part in parts:
+        for sentence in part.sentences:
+            here, there = source.index(sentence.source, here), text.index(sentence.text, there)
+            for (left, _), (right, _) in sentence.links:
+                pairs.add((_word_at(source, here + left), _word_at(text, there + right)))
+            here, there = here + len(sentence.source), there + len(sentence.text)
+    return " ".join(f"{i}-{j}" for i, j in sorted(pairs))
+
+
+def _word_at(text: str, place: int) -> int:
+    return len(text[: place + 1].split()) - 1
+
+
+# ---- as the model has it ----
+
+
+def searched(
     model: "Translator", batches: Iterable[list[options.Line]], as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
     number = 0
@@ -68,11 +158,11 @@ def translate(
         with options.named(full):
             found = iter(model.translations([line.text for line in full], align=align, **search))
         for text, _ in batch:
-            yield from shown(number, text, next(found) if text.strip() else [], as_json, align, search)
+            yield from listed(number, text, next(found) if text.strip() else [], as_json, align, search)
             number += 1
 
 
-def shown(
+def listed(
     number: int, source: str, found: list["Translation"], as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
     """The lines for one text."""
@@ -84,12 +174,12 @@ def shown(
         told = [{field.name: getattr(one, field.name) for field in fields(one) if field.repr} for one in found]
         yield output.json_line({"source": source, "translations": told})
         return
-    listed = (search.get("n_best") or 1) > 1
-    if not found and not listed:
+    several = (search.get("n_best") or 1) > 1
+    if not found and not several:
         yield ""
     for one in found:
         parts = [one.text]
-        if listed:
+        if several:
             parts = [str(number), one.text, f"{one.score:.4f}"]
         if align:
             parts.append(moses(one.alignment or []))

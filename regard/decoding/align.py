@@ -4,7 +4,9 @@ A decoder layer has a row of attention for each token that it reads: the start t
 token can be aligned by the row in which it is *read*, or by the one before, in which it is *written*. When it is read
 the model knows the token, so that is the default; Chen et al. 2020 (Accurate Word Alignment Induction from Neural
 Machine Translation) find it much the better one, best in the third of six layers. When it is written, the layer before
-the last is commonly found best (Garg et al. 2019).
+the last is commonly found best (Garg et al. 2019). A shallow decoder is another matter: with two layers, a token that
+is read already looks for what comes next, so rows are taken when they write. (Measured on names that stand in a
+sentence and in its translation, with an early model of the box: 97 % right when written, 1 to 6 % when read.)
 
 N layers  H heads  T target tokens  S source tokens
 """
@@ -19,8 +21,15 @@ When = Literal["read", "written"]
 Link = tuple[int, int]
 """(place in the source, place in the target)"""
 
+DEEP = 4
+"""Layers of a decoder from which on a token is best aligned when it is read."""
 NO_WORD = -1
 """The word of a token that belongs to none: the end token, a language tag."""
+
+
+def usual(layers: int) -> tuple[When, int | None]:
+    """When and where to look in a decoder of so many layers: what `soft` does by itself, but for a shallow one."""
+    return ("read", None) if layers >= DEEP else ("written", -1)
 
 
 def soft(weights_NHTS: Tensor, *, when: When = "read", layer: int | None = None) -> Tensor:

@@ -48,6 +48,8 @@ class Search:
     """The text does not end before it has this many tokens."""
     max_new: int | None = None
     """The text has at most this many tokens, the end token included; as many as there is room for, unless given."""
+    favour: tuple[tuple[int, ...], ...] = ()
+    """Runs of tokens that the text should have: each is made likelier until it is there, more so once it is begun."""
     seed: int | None = None
     """Of sampling: the same seed and text give the same sample, alone and in any batch; a new one, unless given."""
 

@@ -26,6 +26,7 @@ def is_plain(settings: Search) -> bool:
         and settings.frequency_penalty == 0.0
         and settings.presence_penalty == 0.0
         and settings.no_repeat_ngram == 0
+        and not settings.favour
         and settings.beam <= WIDEST
     )
 

@@ -59,7 +59,12 @@ class Translator(Model):
         `to` is the language, for a model that has several. The options are those of
         `regard.decoding.settings.Search`: beam, n_best, length_penalty, temperature, …
         """
-        settings = search_settings(self.generation, options)
+        return self.find(texts, search_settings(self.generation, options), to=to, align=align)
+
+    def find(
+        self, texts: Sequence[str], settings: Search, *, to: str | None = None, align: bool = False
+    ) -> list[list[Translation]]:
+        """As `translations`, with settings that are settled."""
         rows = each(texts, lambda one: self._source(self.source_ids(one, to)))  # text -> tokens
         found = self._search(rows, settings)  # tokens -> tokens
         return [
@@ -151,6 +156,13 @@ class Translator(Model):
 
     def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
         """Which word of the source each word of the target looks at, by the cross-attention of a second pass."""
+        return alignment.hard(self._attention_of_words(source, target))
+
+    def attention_of_words(self, found: Translation) -> Tensor:
+        """How much each word of a translation looks at each word of its source (target words, source words)."""
+        return self._attention_of_words(found.source_ids, found.ids)
+
+    def _attention_of_words(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         seen = self._trace(source, [self._start(), *target])
         layers = range(self.network.config.decoder_layers)
         weights_NHTS = torch.stack([seen[f"decoder.blocks.{i}.cross.weights"][0] for i in layers])
@@ -158,7 +170,8 @@ class Translator(Model):
         special = {tokenizer.pad, tokenizer.start, tokenizer.end, *(i for i in source[:1] if self._is_tag(i))}
         source_words = word_numbers(tokenizer.pieces(source), source, special)
         target_words = word_numbers(tokenizer.pieces_target(target), target, special)
-        return alignment.hard(alignment.of_words(alignment.soft(weights_NHTS), source_words, target_words))
+        when, layer = alignment.usual(len(layers))
+        return alignment.of_words(alignment.soft(weights_NHTS, when=when, layer=layer), source_words, target_words)
 
     def source_ids(self, text: str, to: str | None = None) -> list[int]:
         """What the model reads: the text, and before it the language asked for, of a model that has several."""

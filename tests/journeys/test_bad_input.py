@@ -136,7 +136,7 @@ def test_the_line_is_named(regard: Run, folders: Folders, tmp_path: Path) -> Non
     long = "apple " * 60
     lines = f"{TEXT}\n\n{long}\n"
     (tmp_path / "letter").write_text(lines)
-    translate = ("translate", "-m", folders["translator"])
+    translate = ("translate", "--as-is", "-m", folders["translator"])
     assert "letter:3: " in complaint(regard(*translate, "-i", "letter", "-o", "out", code=4))
     assert not (tmp_path / "out").exists()
     assert "line 3 of standard input: " in complaint(regard(*translate, stdin=lines, code=4))
@@ -153,7 +153,7 @@ def test_a_file_is_not_read_and_written(regard: Run, folders: Folders, tmp_path:
     (tmp_path / "link").symlink_to("letter")
     os.link(tmp_path / "letter", tmp_path / "twin")
     for name in ("letter", "./letter", tmp_path / "letter", "link", "twin"):
-        done = regard("translate", "-m", folders["translator"], "-i", "letter", "-o", name, code=2)
+        done = regard("translate", "--as-is", "-m", folders["translator"], "-i", "letter", "-o", name, code=2)
         assert f"{Path(name)}: is read here" in complaint(done)
     assert (tmp_path / "letter").read_text() == TEXT
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letter", "link", "twin"]

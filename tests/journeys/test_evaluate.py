@@ -64,7 +64,7 @@ def test_figures_of_a_model(regard: Run, folders: Folders, test_set: tuple[str, 
     outputs = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
     assert len(outputs) == 5
     assert outputs[1] == ""
-    said = regard("translate", "-m", folders["translator"], stdin="\n".join(ENGLISH) + "\n").stdout
+    said = regard("translate", "--as-is", "-m", folders["translator"], stdin="\n".join(ENGLISH) + "\n").stdout
     assert said == (tmp_path / "out").read_text(encoding="utf-8")
     assert found["figures"][0]["value"] == sacrebleu.corpus_bleu(outputs[:4], [GERMAN]).score
     assert found["figures"][1]["value"] == sacrebleu.corpus_chrf(outputs[:4], [GERMAN]).score
@@ -193,7 +193,7 @@ def test_score_of_what_was_found(regard: Run, folders: Folders, tmp_path: Path) 
     """Beam search and `score` agree, where the text is cut into the pieces that the search chose."""
     full = [line for line in ENGLISH if line] * 3
     options = ("--beam", "4", "--n-best", "4", "--json")
-    said = regard("translate", *full, "-m", folders["translator"], *options).stdout.splitlines()
+    said = regard("translate", "--as-is", *full, "-m", folders["translator"], *options).stdout.splitlines()
     found = [(json.loads(line)["source"], one) for line in said for one in json.loads(line)["translations"]]
     write(tmp_path / "a", [source for source, _ in found])
     write(tmp_path / "b", [one["text"] for _, one in found])

@@ -9,21 +9,25 @@ from journeys_types import Folders, Run
 @pytest.mark.parametrize("options", [[], ["--beam", "4"]], ids=["greedy", "beam"])
 def test_ten_thousand_words_one_a_line(regard: Run, folders: Folders, options: list[str]) -> None:
     words = ["dog", "river", "account", "lunch"]
-    first = regard("translate", "-m", folders["translator"], *options, stdin="\n".join(words)).stdout.splitlines()
+    first = regard(
+        "translate", "--as-is", "-m", folders["translator"], *options, stdin="\n".join(words)
+    ).stdout.splitlines()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    said = regard("translate", "-m", folders["translator"], *options, stdin="\n".join(words * 2500)).stdout.splitlines()
+    said = regard(
+        "translate", "--as-is", "-m", folders["translator"], *options, stdin="\n".join(words * 2500)
+    ).stdout.splitlines()
     assert said == first * 2500
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 
 def test_empty_lines_stay_where_they_are(regard: Run, folders: Folders) -> None:
-    one = regard("translate", "-m", folders["translator"], stdin="dog").stdout
-    said = regard("translate", "-m", folders["translator"], stdin="\n\ndog\n   \n\ndog\n\n").stdout
+    one = regard("translate", "--as-is", "-m", folders["translator"], stdin="dog").stdout
+    said = regard("translate", "--as-is", "-m", folders["translator"], stdin="\n\ndog\n   \n\ndog\n\n").stdout
     assert said == f"\n\n{one}\n\n{one}\n"
 
 
 def test_a_line_of_ten_thousand_tokens_is_one_clear_line(regard: Run, folders: Folders) -> None:
-    done = regard("translate", "-m", folders["translator"], stdin="dog\n" + "river " * 10_000, code=4)
+    done = regard("translate", "--as-is", "-m", folders["translator"], stdin="dog\n" + "river " * 10_000, code=4)
     (complaint,) = done.stderr.splitlines()
     assert "line 2" in complaint
     assert "reads at most 40" in complaint
@@ -32,11 +36,11 @@ def test_a_line_of_ten_thousand_tokens_is_one_clear_line(regard: Run, folders: F
 @pytest.mark.parametrize("beam", ["64", "65", "500"])
 def test_a_beam_wider_than_the_vocabulary(regard: Run, folders: Folders, beam: str) -> None:
     options = ("--beam", beam, "--n-best", "3", "--max-new", "3")
-    said = regard("translate", "-m", folders["translator"], *options, stdin="dog\nriver").stdout.splitlines()
+    said = regard("translate", "--as-is", "-m", folders["translator"], *options, stdin="dog\nriver").stdout.splitlines()
     assert len(said) == 6
 
 
 @pytest.mark.parametrize("room", ["0", "-3"])
 def test_no_room_at_all_is_one_clear_line(regard: Run, folders: Folders, room: str) -> None:
-    done = regard("translate", "-m", folders["translator"], "--max-new", room, stdin="dog", code=2)
+    done = regard("translate", "--as-is", "-m", folders["translator"], "--max-new", room, stdin="dog", code=2)
     assert done.stderr == f"regard: --max-new must be at least 1, not {room}\n"

@@ -89,7 +89,7 @@ def test_the_recipe_of_the_sample(regard: Run, tmp_path: Path) -> None:
     said = regard("translate", "On Monday the girl looked for a small apple.", "-m", "run/model").stdout
     assert said == "Am Montag hat das Mädchen einen kleinen Apfel gesucht.\n"
     (found,) = json.loads(
-        regard("translate", "The dog sees a red house.", "-m", "run/model", "--json", "--align").stdout
+        regard("translate", "The dog sees a red house.", "-m", "run/model", "--as-is", "--json", "--align").stdout
     )["translations"]
     assert found["text"] == "Der Hund sieht ein rotes Haus."
     assert len(found["piece_log_probabilities"]) == len(found["pieces"]) + 1

@@ -7,10 +7,14 @@ from journeys_types import Folders, Run
 
 
 def test_translate_keeps_lines(regard: Run, folders: Folders) -> None:
-    lines = regard("translate", "-m", folders["translator"], stdin="I ate an apple.\n\nThe bank.\n").stdout.split("\n")
+    lines = regard(
+        "translate", "--as-is", "-m", folders["translator"], stdin="I ate an apple.\n\nThe bank.\n"
+    ).stdout.split("\n")
     assert len(lines) == 4
     assert lines[1] == ""
-    once = regard("translate", "I ate an apple.", "The bank.", "-m", folders["translator"]).stdout.split("\n")
+    once = regard("translate", "--as-is", "I ate an apple.", "The bank.", "-m", folders["translator"]).stdout.split(
+        "\n"
+    )
     assert once == [lines[0], lines[2], ""]
 
 

@@ -1,0 +1,147 @@
+"""A run of recipes/box.toml -> the model in the box, with all that it knows about itself.
+
+    python benchmarks/box.py runs/box regard/box [--examples 5]
+
+The run's model in int8, the languages' looks from the training pairs, the confidence from the validation pairs, and a
+card with figures of the test pairs, float32 beside int8. Prints the same figures, and the first examples of each
+direction's test as they come, not chosen.
+"""
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from regard import hardware
+from regard.config import plain
+from regard.decoding.confidence import FILE as CONFIDENCE
+from regard.evaluation.calibration import Known, calibrate
+from regard.evaluation.files import aligned
+from regard.evaluation.translation import figures
+from regard.pipeline import Translator, load
+from regard.text.languages import FILE as LANGUAGES
+from regard.text.languages import Languages
+from regard.weights.card import FILE as CARD
+from regard.weights.card import Card
+from regard.weights.directory import write_json
+from regard.weights.quantize import quantize
+
+PUBLISHED = {"en-de": "44.7", "de-en": "52.7", "en-fr": "53.2", "fr-en": "59.8"}
+"""BLEU of the best OPUS-MT models on tatoeba-test-v2021-08-07: other sentences of the same kind."""
+SAMPLES = 20_000
+"""Sentences of a language that its looks are learnt from."""
+
+console = Console(highlight=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--examples", type=int, default=5)
+    asked = parser.parse_args()
+    hardware.prepare()
+    hardware.use_threads()
+    model = load(asked.run / "model")
+    assert isinstance(model, Translator)
+    known = {pair: read(asked.run, "test", pair) for pair in pairs(asked.run)}
+    full = {pair: measured(model, part)[0] for pair, part in known.items()}
+    quantize(model.network)
+    if asked.directory.exists():
+        shutil.rmtree(asked.directory)
+    model.save(asked.directory)
+    learn_languages(asked.run).save(asked.directory / LANGUAGES)
+    confidence = calibrate(model, [read(asked.run, "valid", pair) for pair in known])
+    write_json(asked.directory / CONFIDENCE, plain(confidence))
+    small = {pair: measured(model, part) for pair, part in known.items()}
+    rows = [
+        {
+            "pair": pair,
+            "sentences": f"{len(part.sources):,}",
+            "BLEU": f"{small[pair][0]['BLEU']:.1f}",
+            "chrF": f"{small[pair][0]['chrF2']:.1f}",
+            "BLEU float32": f"{full[pair]['BLEU']:.1f}",
+            "sentences/s": f"{small[pair][1]:.0f}",
+            "OPUS-MT": PUBLISHED.get(pair, ""),
+        }
+        for pair, part in known.items()
+    ]
+    write_json(asked.directory / CARD, plain(card(rows, confidence.error or {})))
+    show(rows, confidence.error or {})
+    for pair, part in known.items():
+        examples(model, pair, part, asked.examples)
+
+
+def pairs(run: Path) -> list[str]:
+    return list(dict.fromkeys(path.name.split(".")[1] for path in sorted((run / "data").glob("test.*"))))
+
+
+def read(run: Path, part: str, pair: str) -> Known:
+    source, target = pair.split("-")
+    found = list(aligned(*(run / "data" / f"{part}.{pair}.{side}" for side in (source, target))))
+    return Known([one for one, _ in found], [other for _, other in found], target)
+
+
+def measured(model: Translator, known: Known) -> tuple[dict[str, float], float]:
+    """BLEU and chrF, and sentences in a second."""
+    started = time.perf_counter()
+    outputs = model.translate(list(known.sources), to=known.to)
+    seconds = time.perf_counter() - started
+    return {one.name: one.value for one in figures(outputs, known.references)}, len(outputs) / seconds
+
+
+def learn_languages(run: Path) -> Languages:
+    texts: dict[str, list[str]] = {}
+    for path in sorted((run / "data").glob("train.*")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        texts.setdefault(path.suffix[1:], []).extend(lines[:: max(1, 2 * len(lines) // SAMPLES)])
+    return Languages.learn(texts)
+
+
+def card(rows: list[dict[str, str]], errors: dict[str, float]) -> Card:
+    return Card(
+        name="box",
+        about="English to and from German and French, for everyday sentences: one small Transformer, int8.",
+        pairs=tuple(row["pair"] for row in rows),
+        data=(
+            "Sentence pairs of Tatoeba (tatoeba.org) by its contributors, CC-BY 2.0 FR, packed by manythings.org/anki",
+            "divided by English sentence; no sentence of the test is on either side of training (recipes/box.toml)",
+        ),
+        licence="Apache-2.0 for the weights; the data is CC-BY 2.0 FR, attribution above",
+        figures=tuple(rows),
+        limits=(
+            "It has seen short everyday sentences and nothing else: letters, news, law and poetry are beyond it.",
+            "One sentence at a time: it does not know what was said before.",
+            f"Its confidence is off by {errors.get('sentence', 0):.3f} for sentences and {errors.get('word', 0):.3f} "
+            "for words on average, on sentences of the same kind; on others it is a guess.",
+            "German and French are translated into each other by way of English.",
+        ),
+    )
+
+
+def show(rows: list[dict[str, str]], errors: dict[str, float]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name == "pair" else "right")
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
+    for name, error in errors.items():
+        console.print(f"calibration error of a {name}: {error:.3f}")
+
+
+def examples(model: Translator, pair: str, known: Known, count: int) -> None:
+    """Evenly spread over the test, which is sorted by length."""
+    step = max(1, len(known.sources) // max(count, 1))
+    places = range(step // 2, len(known.sources), step)[:count]
+    found = model.translate([known.sources[i] for i in places], to=known.to)
+    console.print(f"\n{pair}")
+    for i, text in zip(places, found, strict=True):
+        console.print(f"  {known.sources[i]}\n    → {text}\n    = {known.references[i]}", markup=False)
+
+
+if __name__ == "__main__":
+    main()

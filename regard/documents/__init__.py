@@ -1,0 +1,1 @@
+"""Files as people have them -> passages to translate -> the same files again."""

@@ -1,0 +1,61 @@
+"""What the formats share: a file as lines, as text that stays with passages between it, and as text again.
+
+"  Hello.\r\n"   ->   pieces ["  ", 0, "\r\n"], passages [Passage("Hello.")]   ->   "  Hallo.\r\n"
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from regard.documents.passage import Passage
+
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+LEADING_WHITE = re.compile(r"[\s\ufeff]*+")  # a byte order mark, where it was not taken off, is no part of a text
+
+
+def as_it_is(text: str) -> str:
+    """The escape of formats that escape nothing."""
+    return text
+
+
+def raw_text(passage: Passage, escape: Callable[[str], str] = as_it_is) -> str:
+    """The text with its marks put in, in order. The text is escaped, the marks are not."""
+    pieces, done = [], 0
+    for mark in passage.marks:
+        pieces += [escape(passage.text[done : mark.at]), mark.raw]
+        done = mark.at
+    return "".join([*pieces, escape(passage.text[done:])])
+
+
+def lines_of(text: str) -> Iterator[tuple[str, str]]:
+    """(content, line end). A line feed ends a line, with or without carriage returns before it, and nothing else."""
+    for found in LINE.finditer(text):
+        content = found[0].rstrip("\r\n")
+        yield content, found[0][len(content) :]
+
+
+def edges(text: str) -> tuple[str, str, str]:
+    """White space before, what is between, white space after."""
+    found = LEADING_WHITE.match(text)
+    assert found is not None  # it matches nothing at all, too
+    core = text[found.end() :].rstrip()
+    return found[0], core, text[found.end() + len(core) :]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A document whose passages are written one by one."""
+
+    pieces: Sequence[str | int]
+    """Text that stays, and the number of a passage where one stands."""
+    passages: Sequence[Passage]
+    write: Callable[[Passage], str] = raw_text
+
+    def render(self, translated: Sequence[Passage]) -> str:
+        assert len(translated) == len(self.passages), "a translation for each passage"
+        texts = [self.write(passage) for passage in translated]
+        return fill(self.pieces, texts)
+
+
+def fill(pieces: Sequence[str | int], texts: Sequence[str]) -> str:
+    return "".join(piece if isinstance(piece, str) else texts[piece] for piece in pieces)

@@ -1,0 +1,300 @@
+r"""Subtitles, SubRip (.srt) and WebVTT (.vtt): what is said in each is a passage, or several.
+
+    7                                       passage "I told you so." with <i> at 2 and </i> at 6;
+    00:00:01,000 --> 00:00:02,500           number, times and blank line stay
+    I <i>told                               ->
+    you</i> so.                             the translation in two lines again, about as long as each other
+
+Lines are joined, since a sentence goes over several; but one that begins with a dash or a note is somebody else's turn
+and a passage of its own. The dash, notes at either end and {\an8} at the start stay where they are, as does a line
+without a letter or a digit. Files are seldom what they should be: numbers may be missing, blank lines may be missing or
+too many, times may have a dot or overlap. A line with two times and an arrow is all that is asked for.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from regard.documents.join import as_it_is, fill, lines_of, raw_text
+from regard.documents.passage import Mark, Passage
+from regard.errors import InputError
+
+TIME = r"\d++(?::\d++){1,3}+(?:[,.]\d++)?+"  # some have hours, some have frames instead of a fraction
+TIMING = re.compile(rf"[\s\ufeff]*+{TIME}\s*+-++>\s*+{TIME}")
+NUMBER = re.compile(r"[\s\ufeff]*+\d++\s*+")
+WHITE = " \t\r\n\f\v"  # no-break spaces are part of the text
+LONGEST_LINE = 42
+"""Characters; what television allows. A subtitle of one line is broken in two when its translation is longer."""
+
+# Of what is in <> only these are tags in SubRip: <laughs> is text. In WebVTT text cannot have a <, so all are tags.
+SUBRIP_TAG = r"</?+(?i:i|b|u|s|font|c|v|lang|ruby|rt|span|em|strong|br)\b[^<>]*+>"
+WEBVTT_TAG = r"<[^<>]*+>"
+TAG_NAME = re.compile(r"</?+\s*+([A-Za-z]++)")
+TOKEN = (
+    r"(?P<tag>{tag})|(?P<override>\{{\\[^{{}}]*+\}})|(?P<note>[♩♪♫♬])|(?P<white>[ \t\r\n\f\v]++)"
+    r"|(?P<dash>[-–—]++(?!\d))|(?P<entity>{entity})|(?P<text>[^<{{&♩♪♫♬ \t\r\n\f\v]++|[<{{&])"
+)
+ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": "\xa0", "&lrm;": "\u200e", "&rlm;": "\u200f"}
+NO_ENTITY = r"(?!)"  # matches nowhere: SubRip has none
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """What differs between the two formats."""
+
+    token: re.Pattern[str]
+    turn: re.Pattern[str]
+    """How a line begins with which somebody else speaks."""
+    escape: Callable[[str], str]
+    webvtt: bool
+
+
+def _syntax(tag: str, entity: str, escape: Callable[[str], str], webvtt: bool) -> Syntax:
+    turn = rf"(?:\s|{tag}|\{{\\[^{{}}]*+\}})*+(?:[♩♪♫♬]|[-–—]++(?!\d))"
+    return Syntax(re.compile(TOKEN.format(tag=tag, entity=entity)), re.compile(turn), escape, webvtt)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\xa0", "&nbsp;")
+
+
+SUBRIP = _syntax(SUBRIP_TAG, NO_ENTITY, as_it_is, webvtt=False)
+WEBVTT = _syntax(WEBVTT_TAG, "|".join(ENTITIES), _escaped, webvtt=True)
+
+Line = tuple[str, str]  # content, line end
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A passage and how it stands in the file."""
+
+    passage: Passage
+    source: str
+    """As it stands there, in its lines."""
+    lines: int
+    grows: bool
+    """It is all of its subtitle and may have a second line."""
+    end: str
+    """Between lines."""
+
+
+@dataclass(frozen=True)
+class Subtitles:
+    """Everything but what is said, and that."""
+
+    pieces: Sequence[str | int]
+    turns: Sequence[Turn]
+    passages: Sequence[Passage]
+    syntax: Syntax
+
+    def render(self, translated: Sequence[Passage]) -> str:
+        assert len(translated) == len(self.passages), "a translation for each passage"
+        texts = [_written(turn, passage, self.syntax) for turn, passage in zip(self.turns, translated, strict=True)]
+        return fill(self.pieces, texts)
+
+
+def parse(text: str) -> Subtitles:
+    """SubRip, or WebVTT where the file says so in its first line."""
+    syntax = WEBVTT if text.removeprefix("\ufeff").startswith("WEBVTT") else SUBRIP
+    lines = list(lines_of(text))
+    timings = [place for place, (content, _) in enumerate(lines) if TIMING.match(content)]
+    if not timings:
+        raise InputError(
+            "line 1: neither here nor below is a line with times, such as 00:00:01,000 --> 00:00:02,500; "
+            "is this a file of subtitles?"
+        )
+    pieces: list[str | int] = []
+    turns: list[Turn] = []
+    done = 0
+    for group in _groups(lines, timings, syntax):
+        pieces.append(_joined(lines[done : group.start]))
+        done = group.stop
+        for run in _runs(lines[group.start : group.stop], syntax):
+            # line ends as in the line before: the last line of a file may have none
+            pieces += _taken_apart(run, turns, syntax, grows=len(group) == 1, end=lines[group.start - 1][1])
+    pieces.append(_joined(lines[done:]))
+    return Subtitles(pieces, turns, [turn.passage for turn in turns], syntax)
+
+
+def _joined(lines: Sequence[Line]) -> str:
+    return "".join(content + end for content, end in lines)
+
+
+def _groups(lines: Sequence[Line], timings: Sequence[int], syntax: Syntax) -> Iterator[range]:
+    """Which lines are text: stretches without a blank line after a line with times."""
+    for timing, following in zip(timings, [*timings[1:], len(lines)], strict=True):
+        stop = following - _has_name(lines, timing, following, syntax)
+        start = timing + 1
+        for place in range(timing + 1, stop + 1):
+            if place < stop and lines[place][0].strip():
+                continue
+            # a second stretch: text with a blank line in it, or a number that has one after it. In WebVTT: a comment
+            first = start == timing + 1
+            if place > start and (first or not (syntax.webvtt or _is_number(lines[start:place]))):
+                yield range(start, place)
+            start = place + 1
+            if syntax.webvtt:
+                break
+
+
+def _has_name(lines: Sequence[Line], timing: int, following: int, syntax: Syntax) -> bool:
+    """Whether the last line before the next times is its number; in WebVTT, a name of any kind after a blank line."""
+    place = following - 1
+    if following == len(lines) or place == timing:
+        return False
+    named = syntax.webvtt and place - 1 > timing and not lines[place - 1][0].strip()
+    return named or NUMBER.fullmatch(lines[place][0]) is not None
+
+
+def _is_number(lines: Sequence[Line]) -> bool:
+    return len(lines) == 1 and NUMBER.fullmatch(lines[0][0]) is not None
+
+
+def _runs(group: Sequence[Line], syntax: Syntax) -> Iterator[Sequence[Line]]:
+    """The lines of a subtitle as turns of one or more lines, and single lines that say nothing."""
+    start = 0
+    for place, (content, _) in enumerate(group):
+        silent = not _says_something(content, syntax)
+        if start < place and (silent or syntax.turn.match(content)):
+            yield group[start:place]
+            start = place
+        if silent:
+            yield group[place : place + 1]
+            start = place + 1
+    if start < len(group):
+        yield group[start:]
+
+
+def _says_something(content: str, syntax: Syntax) -> bool:
+    found = syntax.token.finditer(content)
+    return any(token.lastgroup == "text" and any(map(str.isalnum, token[0])) for token in found)
+
+
+def _taken_apart(run: Sequence[Line], turns: list[Turn], syntax: Syntax, grows: bool, end: str) -> list[str | int]:
+    """The pieces of a run; its turn is added to the others."""
+    if not _says_something(run[0][0], syntax):
+        return [_joined(run)]
+    last_end = run[-1][1]
+    raw = _joined(run).removesuffix(last_end)
+    tokens = list(syntax.token.finditer(raw))
+    first, last = _text_within(tokens)
+    start, stop = tokens[first].start(), tokens[last - 1].end()
+    passage = _passage(tokens[first:last])
+    turns.append(Turn(passage, raw[start:stop], len(run), grows, end))
+    return [raw[:start], len(turns) - 1, raw[stop:] + last_end]
+
+
+def _text_within(tokens: Sequence[re.Match[str]]) -> tuple[int, int]:
+    """Which tokens are the passage: those after a note, a dash or {\\an8} at the start and before a note at the end."""
+    kinds = [token.lastgroup for token in tokens]
+    first, last = 0, len(tokens)
+    for place, kind in enumerate(kinds):
+        if kind in ("note", "dash", "override"):
+            first = place + 1
+        elif kind not in ("tag", "white"):
+            break
+    for place in range(len(tokens) - 1, first, -1):
+        if kinds[place] == "note":
+            last = place
+        elif kinds[place] not in ("tag", "white"):
+            break
+    while kinds[first] == "white":
+        first += 1
+    while kinds[last - 1] == "white":
+        last -= 1
+    return first, last
+
+
+def _passage(tokens: Sequence[re.Match[str]]) -> Passage:
+    """Text with single spaces, and the tags as marks."""
+    pieces: list[str] = []
+    marks: list[Mark] = []
+    length = 0
+    for token in tokens:
+        if token.lastgroup in ("tag", "override"):
+            marks.append(Mark(length, token[0], _kind(token)))
+            continue
+        text = ENTITIES[token[0]] if token.lastgroup == "entity" else token[0]
+        if token.lastgroup == "white":
+            text = " " if pieces and pieces[-1] != " " else ""
+        if text:
+            pieces.append(text)
+            length += len(text)
+    text = "".join(pieces).rstrip(" ")  # a space before the tags at the end
+    return Passage(text, _paired([replace(mark, at=min(mark.at, len(text))) for mark in marks]))
+
+
+def _kind(token: re.Match[str]) -> Literal["open", "close", "single"]:
+    name = TAG_NAME.match(token[0])
+    if name is None or name[1].lower() == "br" or token[0].endswith("/>"):
+        return "single"
+    return "close" if token[0].startswith("</") else "open"
+
+
+def _paired(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    """What is opened here and closed elsewhere, or crosses another, stands for itself."""
+    found = list(marks)
+    waiting: list[tuple[str, int]] = []
+    open_ones: Counter[str] = Counter()
+    for place, mark in enumerate(marks):
+        if mark.kind == "single":
+            continue
+        name = _name(mark)
+        if mark.kind == "open":
+            waiting.append((name, place))
+            open_ones[name] += 1
+            continue
+        if not open_ones[name]:
+            found[place] = replace(mark, kind="single")
+            continue
+        while waiting:
+            other, opened = waiting.pop()
+            open_ones[other] -= 1
+            if other == name:
+                break
+            found[opened] = replace(marks[opened], kind="single")
+    for _, opened in waiting:
+        found[opened] = replace(marks[opened], kind="single")
+    return tuple(found)
+
+
+def _name(mark: Mark) -> str:
+    name = TAG_NAME.match(mark.raw)
+    return name[1].lower() if name else ""
+
+
+def _written(turn: Turn, passage: Passage, syntax: Syntax) -> str:
+    if (passage.text, passage.marks) == (turn.passage.text, turn.passage.marks):
+        return turn.source  # nothing was translated: a name, a number
+    lines = 2 if turn.grows and len(passage.text) > max(LONGEST_LINE, len(turn.passage.text)) else turn.lines
+    raw = raw_text(replace(passage, text=_broken(passage.text, lines)), syntax.escape)
+    return turn.end.join(line.strip(WHITE) for line in raw.split("\n"))
+
+
+def _broken(text: str, lines: int) -> str:
+    """The text with line feeds in the places of spaces, so that marks stay where they are in it."""
+    text = re.sub(r"[\t\r\n\f\v]", " ", text)
+    places = [found.start() for found in re.finditer(r"(?<=\S) +(?=\S)", text)]
+    chosen = places if len(places) < lines else _nearest(places, len(text), lines)
+    characters = list(text)
+    for place in chosen:
+        characters[place] = "\n"
+    return "".join(characters)
+
+
+def _nearest(places: Sequence[int], length: int, lines: int) -> list[int]:
+    """For each end of a line, the space that is nearest to where it should be; one is left for each that follows."""
+    chosen: list[int] = []
+    first = 0
+    for line in range(1, lines):
+        wanted = (length + 1) * line / lines - 1
+        last = len(places) - (lines - line)
+        place = min(max(bisect_left(places, wanted), first), last)
+        if place > first and wanted - places[place - 1] <= abs(places[place] - wanted):
+            place -= 1
+        chosen.append(places[place])
+        first = place + 1
+    return chosen

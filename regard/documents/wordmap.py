@@ -1,0 +1,188 @@
+"""Which stretch of a text became which of its translation, as marks.py needs it: in pieces that a mark can go around.
+
+    "Click here."  "Hier klicken."  Click -> klicken, here -> Hier
+    atoms  Hier, klicken, .                    the translation in the least pieces that marks can go around
+    cells  Click -> atoms 1..2, here -> 0..1   what each linked stretch of the source became
+
+An atom is a word, a sign, or what is linked as one. Runs of atoms are (first, after the last).
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from regard.documents.passage import Link, Passage, Span
+
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Thai and Lao, Burmese, Khmer, kana, Han: no spaces between words, so a mark may go between any two characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    start: int
+    end: int
+    run: Span
+
+
+class WordMap:
+    """What became what: cells of the source, atoms of the target."""
+
+    def __init__(self, source: Passage, target: str, links: Sequence[Link]) -> None:
+        text = source.text
+        parts, seams = _cut(links or _by_position(text, target), source, target)
+        self.atoms = _atoms(target, [there for _, there in parts], seams)
+        self.cells, used = _cells(parts, self.atoms)
+        self.by_end = sorted(self.cells, key=lambda cell: cell.end)
+        self.ink_after = _next([not character.isspace() for character in text])
+        self.ink_before = [len(text) - at for at in reversed(_next([not letter.isspace() for letter in text[::-1]]))]
+        linked = _covered([here for here, _ in parts], len(text))
+        loose = [_is_sign(letter) and not yes for letter, yes in zip(text, linked, strict=True)]
+        self.signs_before, self.signs_after = _streaks(loose), _streaks(loose[::-1])[::-1]
+        signs = [all(map(_is_sign, target[start:end].strip())) for start, end in self.atoms]
+        loose = [sign and not yes for sign, yes in zip(signs, used, strict=True)]
+        self.loose_before, self.loose_after = _streaks(loose), _streaks(loose[::-1])[::-1]
+        self.words = _next([not sign for sign in signs])
+        self.unused_words = _next([not (sign or yes) for sign, yes in zip(signs, used, strict=True)])
+        self.stop = _word(*_bare((0, len(text)), text), text)[1]
+        self.stop_there = len(signs) - _streaks(signs)[-1]
+
+    def gap(self, at: int) -> tuple[int, int]:
+        """Where in the target this place of the source is: by the word after it, or else by the one before it."""
+        index = bisect_left(self.cells, at, key=lambda cell: cell.start)
+        if index and self.cells[index - 1].end > at:
+            return self.cells[index - 1].run[1], -1
+        after = self.cells[index] if index < len(self.cells) else None
+        count = bisect_right(self.by_end, at, key=lambda cell: cell.end)
+        before = self.by_end[count - 1] if count else None
+        sticks = before and before.end == at < self.ink_after[at]  # "word<img> next" belongs to word
+        if after and after.start <= self.ink_after[at] and not sticks:
+            return after.run[0], 0
+        if before:
+            return before.run[1], -1
+        return (after.run[0], 0) if after else (0, 0)
+
+
+def _by_position(source: str, target: str) -> list[Link]:
+    """Word by word in order, stretched or squeezed to the length of the other."""
+    here, there = ([span for span in _atoms(text, [], []) if not _is_sign(text[span[0]])] for text in (source, target))
+    steps = max(len(here), len(there)) if here and there else 0
+    return [(here[step * len(here) // steps], there[step * len(there) // steps]) for step in range(steps)]
+
+
+def _cut(links: Sequence[Link], source: Passage, target: str) -> tuple[list[Link], list[int]]:
+    """The links, cut where marks cut their source, and the places inside copied stretches where they are cut.
+
+    "in." -> "anmelden." becomes two links if a mark stands before the full stop. "here" -> "hier," goes without
+    its comma: words were taken from space to space then, and the comma came from none.
+    """
+    cuts = sorted({mark.at for mark in source.marks})
+    parts, seams = [], []
+    for here, there in links:
+        (start, end), (first, last) = _bare(here, source.text), _bare(there, target)
+        inside = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+        if inside and source.text[start:end] == target[first:last]:
+            seams += [first + at - start for at in inside]
+            parts += [((a, b), (first + a - start, first + b - start)) for a, b in pairwise([start, *inside, end])]
+            continue
+        (a, b), (c, d) = _word(start, end, source.text), _word(first, last, target)
+        if a in inside or a == start:
+            parts.append(((start, a), (first, c)))
+            start, first = a, c
+        if b in inside or b == end:
+            parts.append(((b, end), (d, last)))
+            end, last = b, d
+        parts.append(((start, end), (first, last)))
+    bare = [(_bare(here, source.text), _bare(there, target)) for here, there in parts]
+    return [(here, there) for here, there in bare if here[0] < here[1] and there[0] < there[1]], seams
+
+
+def _bare(span: Span, text: str) -> Span:
+    """Without spaces at its ends, and within the text."""
+    start, end = max(span[0], 0), min(span[1], len(text))
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _word(start: int, end: int, text: str) -> Span:
+    """Without signs at its ends, unless it is all signs."""
+    first, last = start, end
+    while first < last and _is_sign(text[first]):
+        first += 1
+    while first < last and _is_sign(text[last - 1]):
+        last -= 1
+    return (first, last) if first < last else (start, end)
+
+
+def _atoms(target: str, linked: Sequence[Span], seams: Sequence[int]) -> list[Span]:
+    """The first one begins with the target and the last one ends with it: what is outermost stays so."""
+    whole, cut = _covered([(start + 1, end) for start, end in linked], len(target)), set(seams)
+    ends = [at for at in range(1, len(target)) if not whole[at] and (at in cut or not _splits(target, at))]
+    atoms = [span for span in pairwise([0, *ends, len(target)]) if target[slice(*span)].strip()]
+    if atoms:
+        atoms[0] = 0, atoms[0][1]
+        atoms[-1] = atoms[-1][0], len(target)
+    return atoms
+
+
+def _cells(parts: Sequence[Link], atoms: Sequence[Span]) -> tuple[list[Cell], list[bool]]:
+    """What each stretch of the source became, in order; and which atoms came from any. A part is within one atom."""
+    runs: dict[Span, Span] = {}
+    used = [False] * len(atoms)
+    for here, there in parts:
+        atom = bisect_right(atoms, there[0], key=lambda span: span[0]) - 1
+        used[atom] = True
+        runs[here] = hull(runs.get(here), (atom, atom + 1))
+    return [Cell(*here, run) for here, run in sorted(runs.items())], used
+
+
+def hull(one: Span | None, other: Span) -> Span:
+    return (min(one[0], other[0]), max(one[1], other[1])) if one else other
+
+
+def _covered(spans: Iterable[Span], length: int) -> list[bool]:
+    steps = [0] * (length + 1)
+    for start, end in spans:
+        if start < end:
+            steps[start] += 1
+            steps[end] -= 1
+    return [depth > 0 for depth in accumulate(steps[:-1])]
+
+
+def _next(flags: Sequence[bool]) -> list[int]:
+    """For each place, and the end, the first place from there on with a flag, or the end."""
+    found = [len(flags)]
+    for at in range(len(flags) - 1, -1, -1):
+        found.append(at if flags[at] else found[-1])
+    return found[::-1]
+
+
+def _streaks(flags: Sequence[bool]) -> list[int]:
+    """For the start and after each place, how many with a flag end there without a break."""
+    return list(accumulate(flags, lambda streak, flag: streak + 1 if flag else 0, initial=0))
+
+
+def _is_sign(character: str) -> bool:
+    """Neither of a word nor a space. (Vowel signs and accents of their own are not alphanumeric, but of a word.)"""
+    return not (character.isalnum() or character.isspace() or character == "_" or _is_accent(character))
+
+
+def _is_accent(character: str) -> bool:
+    return character > "\u02ff" and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d")
+
+
+def _splits(text: str, at: int) -> bool:
+    """Whether a word would be cut in two here."""
+    before, after = text[at - 1], text[at]
+    if before.isspace() or after.isspace() or _is_accent(after):
+        return _is_accent(after)
+    if _is_sign(before) or _is_sign(after):
+        return False
+    return not (UNSPACED.match(before) or UNSPACED.match(after))

@@ -1,0 +1,224 @@
+"""A segment, searched for until it is as it must be: the guard has nothing to say, and what was kept is all there.
+
+    the search that was asked for -> a wider beam -> searches that forbid more and more -> the source as it is
+
+Each step is taken by those segments only that need it, all of them together.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from regard.decoding.confidence import Confidence
+from regard.decoding.guard import attempts as forceful
+from regard.decoding.guard import faults, is_copy
+from regard.decoding.settings import Search
+from regard.documents.passage import Link, Span
+from regard.pipeline.loaded import Translation
+from regard.pipeline.rendering import Note, Sentence, Word
+from regard.pipeline.segments import Segment
+from regard.pipeline.translator import Translator
+from regard.text.glossary import Term
+from regard.text.protect import protect, restore
+from regard.text.words import NO_WORD, word_numbers
+
+WIDE = 8
+"""The beam in which a translation is looked for that has all that must be in it."""
+STEM = 0.7
+"""A term may be bent: so much of it, from its start, must be there."""
+WORST: tuple[Note, ...] = ("placeholders", "loop", "length", "term", "copy")
+"""What is worse comes first. The first three must not come out."""
+
+
+@dataclass
+class Attempt:
+    """One segment on its way."""
+
+    segment: Segment
+    tag: str | None
+    with_links: bool
+    alternatives: int
+    confidence: Confidence
+    best: Translation | None = None
+    wrong: tuple[Note, ...] = ()
+    """What is wrong with the best so far."""
+    seen: dict[Note, None] = field(default_factory=dict)
+    """What was wrong with others."""
+    others: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
+    links: tuple[Link, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.best is not None and not self.wrong
+
+    def consider(self, found: Sequence[Translation], translator: Translator) -> None:
+        """Take the first that is as it must be, or the least bad of all so far."""
+        judged = [(self._judge(one, translator), one) for one in found]
+        wrong, best = min(judged, key=lambda pair: _badness(pair[0]))
+        self.seen |= dict.fromkeys(judged[0][0])
+        if self.best is None or _badness(wrong) < _badness(self.wrong):
+            self.best, self.wrong = best, wrong
+            good = [one for notes, one in judged if one is not best and not notes]
+            texts = dict.fromkeys(self._text(one) or "" for one in good[: self.alternatives])
+            self.others = tuple(text for text in texts if text)
+
+    def _judge(self, found: Translation, translator: Translator) -> tuple[Note, ...]:
+        source = found.source_ids[self.tag is not None : -1]
+        wrong: list[Note] = list(faults(source, found.ids, found.ended))
+        text = self._text(found)
+        if text is None:
+            wrong.append("placeholders")
+        elif not all(_has(text, term) for term in self.segment.bent):
+            wrong.append("term")
+        if is_copy(_letters(self.segment.readable), _letters(found.text)):
+            wrong.append("copy")
+        return tuple(wrong)
+
+    def _text(self, found: Translation) -> str | None:
+        """The translation with what was kept, None where that is not as it was."""
+        text = found.text.upper() if self.segment.is_loud else found.text
+        return restore(self.segment.protected, text.strip())
+
+    def describe(self, translator: Translator) -> None:
+        """Words, how sure they are, and which became which, of the one that was found."""
+        if self.best is None or set(self.wrong) & set(WORST[:3]):
+            return
+        ids, logs = self.best.ids, self.best.piece_log_probabilities
+        numbers = word_numbers(self.best.pieces, ids, ())
+        count = max(numbers, default=NO_WORD) + 1
+        groups = [[i for i, number in enumerate(numbers) if number == word] for word in range(count)]
+        texts = [self._in_full(translator.tokenizer.decode([ids[i] for i in group])) for group in groups]
+        self.words = tuple(
+            Word(text, self.confidence.of_word([logs[i] for i in group], logs))
+            for text, group in zip(texts, groups, strict=True)
+            if text
+        )
+        if self.with_links and self.best.alignment is not None:
+            self.links = tuple(self._links(texts, translator))
+
+    def _links(self, texts: Sequence[str], translator: Translator) -> list[Link]:
+        assert self.best is not None
+        assert self.best.alignment is not None
+        tokenizer = translator.tokenizer
+        ids = self.best.source_ids[self.tag is not None : -1]
+        numbers = word_numbers(tokenizer.pieces(ids), ids, ())
+        count = max(numbers, default=NO_WORD) + 1
+        read = [
+            tokenizer.decode([token for token, number in zip(ids, numbers, strict=True) if number == word]).strip()
+            for word in range(count)
+        ]
+        behind = dict(zip(self.segment.protected.marks, self.segment.originals, strict=True))
+        here = _places(["".join(behind.get(one, one) for one in word) for word in read], self.segment.text)
+        there = _places(texts, self._text(self.best) or "")
+        return [
+            (left, right)
+            for i, j in self.best.alignment
+            if i < len(here) and j < len(there) and (left := here[i]) and (right := there[j])
+        ]
+
+    def _in_full(self, word: str) -> str:
+        behind = dict(zip(self.segment.protected.marks, self.segment.protected.kept, strict=True))
+        word = word.strip().upper() if self.segment.is_loud else word.strip()
+        return "".join(behind.get(one, one) for one in word)
+
+    def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
+        """What comes of it; the segment is the one asked about, which may be one of many with the same words."""
+        notes: dict[Note, None] = {} if self.wrong else self.seen and {**self.seen, "tried again": None}
+        if self.best is None or set(self.wrong) & set(WORST[:3]):
+            return Sentence(segment.text, segment.text, 0.0, notes=(*self.seen, "kept"))
+        notes |= dict.fromkeys(self.wrong)
+        found = self.best
+        source = found.source_ids[self.tag is not None :]
+        sure = self.confidence.of_sentence(found.piece_log_probabilities, len(source))
+        if sure < min_confidence:
+            return Sentence(segment.text, segment.text, sure, notes=(*notes, "abstained"))
+        text = self._text(found)
+        assert text is not None
+        return Sentence(segment.text, text, sure, self.words, self.links, self.others, tuple(notes))
+
+
+def all_attempts(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:
+    """Search for every segment, and again for those that need it."""
+    wanted = max((one.alternatives for one in todo), default=0) + 1
+    first = replace(settings, n_best=min(wanted, WIDE), beam=max(settings.beam, min(wanted, WIDE)))
+    wide = replace(settings, beam=max(settings.beam, WIDE), n_best=WIDE)
+    for step in (first, wide, *forceful(settings)):
+        for with_links in (False, True):
+            open_ones = [one for one in todo if not one.done and one.with_links == with_links]
+            _search(translator, open_ones, step, with_links)
+    _insist(translator, [one for one in todo if "term" in one.wrong], settings)
+    for one in todo:
+        one.describe(translator)
+
+
+def _search(translator: Translator, todo: Sequence[Attempt], settings: Search, with_links: bool) -> None:
+    if not todo:
+        return
+    found = translator.find([one.segment.readable for one in todo], settings, to=todo[0].tag, align=with_links)
+    for one, hypotheses in zip(todo, found, strict=True):
+        one.consider(hypotheses, translator)
+
+
+def _insist(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:
+    """A term that is missing is made likelier; one that the model would not write in any form is put in as it is."""
+    wide = replace(settings, beam=max(settings.beam, WIDE), n_best=WIDE)
+    for one in todo:
+        runs = tuple(_run(translator, term) for term in one.segment.bent)
+        _search(translator, [one], replace(wide, favour=runs), one.with_links)
+    missing = [one for one in todo if "term" in one.wrong]
+    for one in missing:
+        one.segment = _with_terms(one.segment)
+        one.best, one.wrong = None, ()
+    if missing:
+        all_attempts(translator, missing, settings)
+
+
+def _run(translator: Translator, term: Term) -> tuple[int, ...]:
+    """The tokens of a term without the last, which an ending may change; of a term of one token, that."""
+    tokens = tuple(translator.tokenizer.encode_target(term.target))[:-1]  # and without the end of the text
+    return tokens[: max(1, len(tokens) - 1)]
+
+
+def _with_terms(segment: Segment) -> Segment:
+    """The segment with its terms behind placeholders, as far as there are any left."""
+    originals = dict(zip(segment.protected.marks, segment.originals, strict=True))
+    words = dict(zip(segment.protected.marks, segment.protected.kept, strict=True))
+    spans: list[tuple[Span, str]] = []
+    at = 0
+    for mark in segment.protected.marks:
+        start = segment.text.index(originals[mark], at)
+        at = start + len(originals[mark])
+        spans.append(((start, at), words[mark]))
+    for term in segment.bent:
+        found = re.search(rf"\b{re.escape(term.source)}\b", segment.text, re.IGNORECASE)
+        if found and not any(start < found.end() and found.start() < end for (start, end), _ in spans):
+            spans.append((found.span(), term.target))
+    spans = sorted(spans)[:8]
+    protected = protect(segment.text, [place for place, _ in spans])
+    kept = tuple(text for _, text in spans)
+    return replace(segment, protected=replace(protected, kept=kept), originals=protected.kept, bent=())
+
+
+def _has(text: str, term: Term) -> bool:
+    stem = term.target[: max(3, round(STEM * len(term.target)))]
+    return stem.casefold() in text.casefold()
+
+
+def _badness(wrong: Sequence[Note]) -> tuple[bool, ...]:
+    return tuple(note in wrong for note in WORST)
+
+
+def _letters(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def _places(words: Sequence[str], text: str) -> list[Span | None]:
+    """Where words stand in a text, one after the other; None for one that is not found."""
+    found: list[Span | None] = []
+    at, lowered = 0, text.lower()
+    for word in words:
+        start = lowered.find(word.lower(), at) if word else -1
+        found.append(None if start < 0 else (start, start + len(word)))
+        at = at if start < 0 else start + len(word)
+    return found

@@ -1,0 +1,232 @@
+"""Text as people have it -> sentences -> a translator -> text, with all that must survive and all that is known.
+
+    passage -> segments -> placeholders -> [ translator ] -> guard -> what was kept, back in place -> passage
+               text/       text/             pipeline/       decoding/   text/                         documents/
+
+What the guard or the contract about placeholders finds wanting is searched for again, more forcefully each time; what
+cannot be mended stays in the source's words, and says so.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from regard.decoding.confidence import Confidence
+from regard.decoding.settings import Search
+from regard.documents.marks import place
+from regard.documents.passage import Link, Passage
+from regard.errors import InputError, TaskError, UsageError
+from regard.pipeline.attempts import Attempt, all_attempts
+from regard.pipeline.rendering import Note, Rendering, Sentence
+from regard.pipeline.searching import search_settings
+from regard.pipeline.segments import Segment, joined, segments
+from regard.pipeline.translator import Translator
+from regard.text.checks import check_text
+from regard.text.glossary import Glossary
+from regard.text.languages import FILE as LANGUAGES_FILE
+from regard.text.languages import Languages
+from regard.text.tokenizer import tag_piece
+from regard.weights.card import Card
+
+BOX = Path(__file__).parent.parent / "box"
+"""The model that comes with the package."""
+LONGEST = 100
+"""Tokens of a segment: few sentences have more, and models of sentences have seen few that do."""
+PIVOT = "en"
+SURE = 0.8
+LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """How a text is to be translated."""
+
+    to: str | None = None
+    source: str | None = None
+    """The language of the text; detected where the model knows how."""
+    glossary: Glossary | None = None
+    min_confidence: float = 0.0
+    """Sentences below stay as they are."""
+    alternatives: int = 0
+    links: bool = False
+    """Whether to say which word became which. Passages with markup need it anyway."""
+    search: dict[str, Any] = field(default_factory=dict)
+    """Settings of `regard.decoding.settings.Search` that differ from the model's own."""
+
+
+class Interpreter:
+    """Translates texts of any length and form with a model of sentences."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        directory = translator.source
+        self.card = Card.load(directory)
+        self.confidence = Confidence.load(directory)
+        path = directory / LANGUAGES_FILE
+        self.detector = Languages.load(path) if path.is_file() else None
+
+    def translate(self, text: str, **wishes: Any) -> Rendering:
+        """One text; the wishes are those of `Wishes`."""
+        return self.render([Passage(text)], Wishes(**wishes))[0]
+
+    def render(self, passages: Sequence[Passage], wishes: Wishes) -> list[Rendering]:
+        """Each passage in the language that is wished for; all of their sentences are searched together."""
+        for number, passage in enumerate(passages):
+            _check_text(passage.text, number)
+        languages = [self.language_of(passage.text, wishes) for passage in passages]
+        result: list[Rendering | None] = [None] * len(passages)
+        for language in dict.fromkeys(languages):
+            places = [i for i, one in enumerate(languages) if one == language]
+            found = self._routed([passages[i] for i in places], language, wishes)
+            for i, one in zip(places, found, strict=True):
+                result[i] = one
+        return [one for one in result if one is not None]
+
+    def language_of(self, text: str, wishes: Wishes) -> str | None:
+        """The source's language: as it was said, or as it looks."""
+        known = self.card.languages if self.card else ()
+        if wishes.source is not None:
+            if known and wishes.source not in known:
+                raise UsageError(
+                    f"this model does not know the language '{wishes.source}'; it knows {', '.join(known)}"
+                )
+            return wishes.source
+        if self.detector is None:
+            return None
+        (first, chance), *others = self.detector.detect(text)
+        # whoever asks for German has hardly written German, unless it is plain to see
+        return others[0][0] if first == wishes.to and chance < SURE and others else first
+
+    def check(self, wishes: Wishes) -> Search:
+        """Complain about what cannot be, before any text is read."""
+        for name in (wishes.to, wishes.source):
+            if name is not None and not LANGUAGE.fullmatch(name):
+                raise UsageError(f"'{name}' is not the name of a language, such as en, de or pt-BR")
+        if self.card and wishes.to not in self.card.languages:
+            asked = "which language to translate into?" if wishes.to is None else f"this model has no '{wishes.to}':"
+            raise UsageError(f"{asked} 'to' may be {', '.join(self.card.languages)}")
+        return search_settings(self.translator.generation, wishes.search)
+
+    # ---- one source language ----
+
+    def _routed(self, passages: Sequence[Passage], language: str | None, wishes: Wishes) -> list[Rendering]:
+        """Straight, or by way of English, or not at all."""
+        self.check(wishes)
+        if self.card is None or language is None or wishes.to is None or f"{language}-{wishes.to}" in self.card.pairs:
+            return self._render(passages, language, wishes)
+        if language == wishes.to:
+            return [_unchanged(passage, language) for passage in passages]
+        if not {f"{language}-{PIVOT}", f"{PIVOT}-{wishes.to}"} <= set(self.card.pairs):
+            raise UsageError(f"this model does not translate from {language} into {wishes.to}")
+        first = self._render(passages, language, replace(wishes, to=PIVOT, min_confidence=0.0))
+        half_way = [_fixed_again(*pair) for pair in zip(passages, first, strict=True)]
+        second = self._render(half_way, PIVOT, wishes)
+        return [_chained(a, b) for a, b in zip(first, second, strict=True)]
+
+    def _render(self, passages: Sequence[Passage], language: str | None, wishes: Wishes) -> list[Rendering]:
+        cut = [segments(passage, language, wishes.glossary, self._fits) for passage in passages]
+        with_links = [wishes.links or bool(passage.marks) for passage in passages]
+        jobs = [(segment, links) for parts, links in zip(cut, with_links, strict=True) for segment in parts]
+        done = iter(self._sentences(jobs, wishes))
+        return [
+            self._assembled(passage, parts, [next(done) for _ in parts], language, wishes)
+            for passage, parts in zip(passages, cut, strict=True)
+        ]
+
+    def _assembled(
+        self, passage: Passage, parts: list[Segment], found: list[Sentence], language: str | None, wishes: Wishes
+    ) -> Rendering:
+        text, places = joined(passage.text, parts, [one.text for one in found])
+        links = [
+            _moved(link, segment.start, start)
+            for segment, sentence, (start, _) in zip(parts, found, places, strict=True)
+            for link in sentence.links
+        ]
+        return Rendering(place(passage, text, links), tuple(found), language, wishes.to)
+
+    def _sentences(self, jobs: Sequence[tuple[Segment, bool]], wishes: Wishes) -> list[Sentence]:
+        """What becomes of each segment. The same text is searched for once."""
+        first = search_settings(self.translator.generation, wishes.search)
+        tag = wishes.to if self._has_tag(wishes.to) else None
+        keys = [(segment.readable, segment.protected, segment.bent, links) for segment, links in jobs]
+        todo = {key: job for key, job in zip(keys, jobs, strict=True) if job[0].has_words}
+        attempts = [
+            Attempt(segment, tag, links or wishes.links, wishes.alternatives, self.confidence)
+            for segment, links in todo.values()
+        ]
+        all_attempts(self.translator, attempts, first)
+        outcomes = dict(zip(todo, attempts, strict=True))
+        return [
+            outcomes[key].sentence(segment, wishes.min_confidence) if key in outcomes else _as_it_is(segment)
+            for key, (segment, _) in zip(keys, jobs, strict=True)
+        ]
+
+    def _fits(self, text: str) -> bool:
+        most = min(LONGEST, self.translator.network.config.context - 1)
+        # a character has four bytes at most, a piece hardly twenty characters: only in between is there much to count
+        return 4 * len(text) < most or (len(text) <= 20 * most and len(self.translator.tokenizer.encode(text)) <= most)
+
+    def _has_tag(self, language: str | None) -> bool:
+        return language is not None and self.translator.tokenizer.id_of(tag_piece(language)) is not None
+
+
+def open_interpreter(directory: str | Path | None = None, *, device: str = "auto") -> Interpreter:
+    """The translator in the box, or any other model that translates."""
+    from regard.pipeline import load
+
+    model = load(BOX if directory is None else directory, device=device)
+    if not isinstance(model, Translator):
+        raise TaskError(f"{model.source}: this {model.family} model cannot translate")
+    return Interpreter(model)
+
+
+def _check_text(text: str, number: int) -> None:
+    try:
+        check_text(text)
+    except InputError as error:
+        error.place = number
+        raise
+
+
+def _as_it_is(segment: Segment) -> Sentence:
+    """Numbers, addresses and the like: nothing to translate, nothing to doubt."""
+    text = "".join(_restored(segment))
+    return Sentence(segment.text, text, 1.0)
+
+
+def _restored(segment: Segment) -> list[str]:
+    behind = dict(zip(segment.protected.marks, segment.protected.kept, strict=True))
+    return [behind.get(one, one) for one in segment.protected.text]
+
+
+def _unchanged(passage: Passage, language: str) -> Rendering:
+    notes: tuple[Note, ...] = ("same language",)
+    return Rendering(passage, (Sentence(passage.text, passage.text, 1.0, notes=notes),), language, language)
+
+
+def _fixed_again(before: Passage, rendering: Rendering) -> Passage:
+    """The passage half-way, with what must stay as it is where it stands now."""
+    fixed, at = [], 0
+    for start, end in before.fixed:
+        place = rendering.text.find(before.text[start:end], at)
+        if place >= 0:
+            at = place + end - start
+            fixed.append((place, at))
+    return replace(rendering.passage, fixed=tuple(fixed))
+
+
+def _chained(first: Rendering, second: Rendering) -> Rendering:
+    """One rendering of a text that went by way of another language; it is as sure as both steps are."""
+    notes: tuple[Note, ...] = ("pivot", *first.notes)
+    sentences = tuple(
+        replace(one, confidence=one.confidence * first.confidence, links=(), notes=(*notes, *one.notes))
+        for one in second.sentences
+    )
+    return Rendering(second.passage, sentences, first.language, second.to)
+
+
+def _moved(link: Link, source: int, target: int) -> Link:
+    (a, b), (c, d) = link
+    return (a + source, b + source), (c + target, d + target)

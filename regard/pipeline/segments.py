@@ -1,0 +1,139 @@
+"""A passage -> segments that a model can read -> the passage again.
+
+    "See http://x.org. I ate 2 apples."  ->  "See ①." and "I ate ① apples.", each with what stands behind its ①
+
+A segment is a sentence, or a part of one that is too long for the model or has too much to carry over. What is between
+segments, white space that is, stays as it is.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from regard.documents.passage import Passage, Span
+from regard.text.glossary import Glossary, Term
+from regard.text.placeholders import PLACEHOLDERS
+from regard.text.protect import Protected, in_groups, protect, spans
+from regard.text.sentences import pieces_that_fit, sentences
+
+LOUD = 6
+"""A text with so many letters, all of them capitals, is read in small ones: models have seen few others."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a passage that is translated at a time."""
+
+    start: int
+    text: str
+    protected: Protected
+    """The text with placeholders; for terms, what they stand for is in the target's words already."""
+    originals: tuple[str, ...]
+    """What the placeholders stand for in the source."""
+    bent: tuple[Term, ...] = ()
+    """Terms that are in the text and must be in the translation, in whatever form."""
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def readable(self) -> str:
+        """What the model reads."""
+        text = " ".join(self.protected.text.split())
+        return text.capitalize() if self.is_loud else text
+
+    @property
+    def is_loud(self) -> bool:
+        letters = [one for one in self.protected.text if one.isalpha()]
+        return len(letters) >= LOUD and " " in self.protected.text and all(one.isupper() for one in letters)
+
+    @property
+    def has_words(self) -> bool:
+        return any(one.isalpha() for one in self.protected.text)
+
+
+class Kept:
+    """Stretches of a text that are not translated, in order, each with the words that come out for it."""
+
+    def __init__(self, stretches: Sequence[tuple[int, int, str]]) -> None:
+        self.stretches = sorted(stretches)
+        self._ends = [end for _, end, _ in self.stretches]  # as sorted as the starts: none overlap
+
+    def between(self, start: int, end: int) -> list[tuple[int, int, str]]:
+        """Those between two places, counted from the first; one that is cut there is kept in parts."""
+        found = []
+        for left, right, words in self.stretches[bisect_right(self._ends, start) :]:
+            if left >= end:
+                break
+            whole = start <= left and right <= end
+            inner = words if whole else words[max(start - left, 0) : end - left]
+            found.append((max(left, start) - start, min(right, end) - start, inner))
+        return found
+
+
+def segments(
+    passage: Passage, language: str | None, glossary: Glossary | None, fits: Callable[[str], bool]
+) -> list[Segment]:
+    """The segments of a passage, in order; all but white space is in one of them."""
+    text = passage.text
+    own = Kept([(start, end, text[start:end]) for start, end in spans(text, passage.fixed)])
+    found = glossary.find(text) if glossary else []
+    terms = [(start, end, term) for start, end, term in found if not own.between(start, end)]
+    fixed = [(start, end, _as_it_stands(term, text[start:end])) for start, end, term in terms if not term.inflect]
+    bent = [(start, term) for start, _, term in terms if term.inflect]
+    kept = Kept([*own.stretches, *fixed])
+    result: list[Segment] = []
+    at = 0
+    for sentence in sentences(_without_borders(text, kept), language):
+        for part in pieces_that_fit(text[at : at + len(sentence)], fits):
+            places = [(start, end) for start, end, _ in kept.between(at, at + len(part))]
+            for group, _ in in_groups(part, places, len(PLACEHOLDERS)):
+                end = at + len(group)
+                inside = tuple(term for start, term in bent if at <= start < end)
+                result += _segment(group, at, kept.between(at, end), inside)
+                at = end
+    return result
+
+
+def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tuple[Term, ...]) -> list[Segment]:
+    """A segment without the white space around it; none where there is nothing else."""
+    bare = text.strip()
+    if not bare:
+        return []
+    before = len(text) - len(text.lstrip())
+    places = [(max(start - before, 0), min(end - before, len(bare))) for start, end, _ in kept]
+    protected = protect(bare, places)
+    words = replace(protected, kept=tuple(words for _, _, words in kept))
+    return [Segment(at + before, bare, words, protected.kept, bent)]
+
+
+def _without_borders(text: str, kept: Kept) -> str:
+    """The text such that no sentence seems to end inside of what is kept, but any may begin with it."""
+    parts, at = [], 0
+    for start, end, _ in kept.stretches:
+        inner = text[start:end]
+        parts += [text[at:start], inner if inner.isdecimal() else "X" + "x" * (len(inner) - 1)]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def _as_it_stands(term: Term, found: str) -> str:
+    """The term's target; with a capital where a small term begins a sentence with one."""
+    if found[:1].isupper() and term.source[:1].islower() and term.target[:1].islower():
+        return term.target[:1].upper() + term.target[1:]
+    return term.target
+
+
+def joined(text: str, pieces: Sequence[Segment], translated: Sequence[str]) -> tuple[str, list[Span]]:
+    """The passage's text with translations for its segments, and where each of them stands in it."""
+    parts: list[str] = []
+    places: list[Span] = []
+    at = length = 0
+    for segment, words in zip(pieces, translated, strict=True):
+        between = text[at : segment.start]
+        parts += [between, words]
+        places.append((length + len(between), length + len(between) + len(words)))
+        length = places[-1][1]
+        at = segment.end
+    return "".join((*parts, text[at:])), places

@@ -1,0 +1,73 @@
+"""Passages come apart into what a model can read, and nothing of them is lost."""
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.documents.passage import Passage
+from regard.pipeline.segments import Segment, joined, segments
+from regard.text.glossary import Glossary, Term
+from regard.text.placeholders import PLACEHOLDERS
+from regard.text.protect import restore
+
+
+def cut(
+    text: str, glossary: Glossary | None = None, most: int = 60, fixed: tuple[tuple[int, int], ...] = ()
+) -> list[Segment]:
+    return segments(Passage(text, fixed=fixed), "en", glossary, lambda part: len(part) <= most)
+
+
+def test_sentences_and_what_stands_behind_their_placeholders() -> None:
+    first, second = cut("See http://x.org/a.b?c. I ate 2 apples.")
+    assert first.readable == "See ①."
+    assert first.protected.kept == ("http://x.org/a.b?c",)
+    assert second.readable == "I ate ① apples."
+    assert second.text == "I ate 2 apples."
+
+
+def test_what_is_fixed_is_one_thing_whatever_is_in_it() -> None:
+    text = "Run rm -rf. Go now."
+    (segment,) = cut(text, fixed=((4, 14),))
+    assert segment.protected.kept == ("rm -rf. Go",)
+    assert segment.readable == "Run ① now."
+
+
+def test_terms_are_in_the_targets_words() -> None:
+    glossary = Glossary([Term("bank", "Ufer"), Term("Tom", "Tom"), Term("house", "Haus", inflect=True)])
+    (segment,) = cut("Bank and bank and Tom and house.", glossary)
+    assert segment.protected.kept == ("Ufer", "Ufer", "Tom")
+    assert segment.originals == ("Bank", "bank", "Tom")
+    assert [term.source for term in segment.bent] == ["house"]
+
+
+def test_more_to_carry_over_than_there_are_placeholders() -> None:
+    text = "We have " + " and ".join(str(i) for i in range(100, 130)) + " of them."
+    parts = cut(text, most=10_000)
+    assert all(len(part.protected.kept) <= len(PLACEHOLDERS) for part in parts)
+    assert joined(text, parts, [part.text for part in parts])[0] == text
+
+
+def test_capitals_are_read_in_small_letters() -> None:
+    (segment,) = cut("WHERE IS THE STATION?")
+    assert segment.readable == "Where is the station?"
+    assert segment.is_loud
+    assert cut("NASA")[0].readable == "NASA"
+
+
+@given(st.text(alphabet="ab .!?\n{}%s1😀①<>@/é\t", max_size=200))
+def test_nothing_is_lost(text: str) -> None:
+    parts = cut(text, Glossary([Term("a", "b"), Term("b a", "x")]), most=20)
+    again, places = joined(text, parts, [part.text for part in parts])
+    assert again == text
+    assert [text[start:end] for start, end in places] == [part.text for part in parts]
+    for part in parts:
+        assert part.text == part.text.strip() != ""
+        assert restore(part.protected, part.protected.text) is not None
+
+
+def test_a_long_line_full_of_everything_takes_no_time() -> None:
+    text = "Tom paid 5 € to {name} at http://x.org/y. " * 2500
+    started = time.process_time()
+    assert len(cut(text, Glossary([Term("Tom", "Thomas")]))) == 2500
+    assert time.process_time() - started < 3
