@@ -4,6 +4,8 @@ text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> searc
         text/     blocks/                    blocks/  models/     models/   decoding/  text/
 
 import regard
+box = regard.open_interpreter()           # the translator in the box; texts of any length and form
+box.translate("I am a student.", to="de").text
 model = regard.load("path/to/a/model/directory")
 model.translate("I am a student.")        # or generate, embed, fill, classify, as its family allows
 """
@@ -15,17 +17,20 @@ if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.errors import RegardError
     from regard.pipeline import load
+    from regard.pipeline.interpreter import Interpreter, open_interpreter
     from regard.pipeline.loaded import Model
 
-__all__ = ["Model", "RegardError", "Trace", "load"]
+__all__ = ["Interpreter", "Model", "RegardError", "Trace", "load", "open_interpreter"]
 __version__ = "0.1.0"
 
 # imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
 _HOMES = {
+    "Interpreter": "regard.pipeline.interpreter",
     "Model": "regard.pipeline.loaded",
     "RegardError": "regard.errors",
     "Trace": "regard.blocks.trace",
     "load": "regard.pipeline",
+    "open_interpreter": "regard.pipeline.interpreter",
 }
 
 

@@ -87,12 +87,26 @@ def _want(nodes: Sequence[_Node], words: WordMap) -> None:
             node.wanted = 0, len(words.atoms)
         elif node.wanted:
             node.wanted = _with_signs(node, node.wanted, words)
-        else:  # part of a word: what became of the whole word
-            index = bisect_left(words.cells, node.end, key=lambda cell: cell.start) - 1
-            if index >= 0 and words.cells[index].end > node.start:
-                node.wanted = words.cells[index].run
+        else:
+            node.wanted = _without_links(node, words)
         if node.wanted and node.parent:
             node.parent.wanted = hull(node.parent.wanted, node.wanted)
+
+
+def _without_links(node: _Node, words: WordMap) -> Span | None:
+    """For a part of a word, what became of the whole word; for signs, signs in the same place."""
+    index = bisect_left(words.cells, node.end, key=lambda cell: cell.start) - 1
+    if index >= 0 and words.cells[index].end > node.start:
+        return words.cells[index].run
+    gap = words.gap(node.start)[0]
+    count = min(words.loose_after[gap], words.signs_before[words.ink_before[node.end]])
+    return (gap, gap + count) if count and _is_signs(node, words) else None
+
+
+def _is_signs(node: _Node, words: WordMap) -> bool:
+    """Whether no word is in it, nor a sign that is linked."""
+    end = words.ink_before[node.end]
+    return words.signs_before[end] >= end - words.ink_after[node.start]
 
 
 def _share_out(pairs: Sequence[_Node], cells: Sequence[Cell]) -> None:
@@ -181,9 +195,11 @@ def _settle_inside(node: _Node, room: _Room, words: WordMap) -> None:
             child.run = start, done
             room.take(child.run)
     for child in pairs:
-        if not child.run and (word := room.free_word(min(max(words.gap(child.start)[0], low), high))):
-            child.run = word
-            room.take(word)
+        if child.run or _is_signs(child, words):
+            continue
+        child.run = room.free_word(min(max(words.gap(child.start)[0], low), high))
+        if child.run:
+            room.take(child.run)
     for child in node.inside:
         if not child.run:
             child.gap = _point(child, node, room, words)

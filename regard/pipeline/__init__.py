@@ -4,7 +4,8 @@ text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> searc
         text/     blocks/                    blocks/  models/     models/   decoding/  text/
 
 loaded       what every loaded model shares
-translator   an encoder and a decoder: translate
+translator   an encoder and a decoder: translate a sentence
+interpreter  texts of any length and form, with a translator: segments, attempts, and the rendering that comes out
 texts        one stack over a text: embed, fill, classify, generate
 images       one stack over patches: classify
 steps        one step of a search, the past in a cache

@@ -6,6 +6,7 @@ Each step is taken by those segments only that need it, all of them together.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,8 +25,10 @@ from regard.text.words import NO_WORD, word_numbers
 
 WIDE = 8
 """The beam in which a translation is looked for that has all that must be in it."""
-STEM = 0.7
-"""A term may be bent: so much of it, from its start, must be there."""
+SHORT, WEAK = 3, "aeinos"
+"""Of a term that is longer, a last letter out of these may give way to another ending."""
+PRICE = 0.5
+"""With a term in its own form, a sentence must be so much as sure as without."""
 WORST: tuple[Note, ...] = ("placeholders", "loop", "length", "term", "copy")
 """What is worse comes first. The first three must not come out."""
 
@@ -47,6 +50,14 @@ class Attempt:
     others: tuple[str, ...] = ()
     words: tuple[Word, ...] = ()
     links: tuple[Link, ...] = ()
+
+    @property
+    def sure(self) -> float:
+        """How far the best so far can be trusted."""
+        if self.best is None:
+            return 0.0
+        source = self.best.source_ids[self.tag is not None :]
+        return self.confidence.of_sentence(self.best.piece_log_probabilities, len(source))
 
     @property
     def done(self) -> bool:
@@ -129,8 +140,7 @@ class Attempt:
             return Sentence(segment.text, segment.text, 0.0, notes=(*self.seen, "kept"))
         notes |= dict.fromkeys(self.wrong)
         found = self.best
-        source = found.source_ids[self.tag is not None :]
-        sure = self.confidence.of_sentence(found.piece_log_probabilities, len(source))
+        sure = self.sure
         if sure < min_confidence:
             return Sentence(segment.text, segment.text, sure, notes=(*notes, "abstained"))
         text = self._text(found)
@@ -161,23 +171,20 @@ def _search(translator: Translator, todo: Sequence[Attempt], settings: Search, w
 
 
 def _insist(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:
-    """A term that is missing is made likelier; one that the model would not write in any form is put in as it is."""
+    """A term that is missing is made likelier; one that the model writes only at a price is put in as it is."""
     wide = replace(settings, beam=max(settings.beam, WIDE), n_best=WIDE)
     for one in todo:
-        runs = tuple(_run(translator, term) for term in one.segment.bent)
+        before = replace(one)
+        runs = tuple(tuple(translator.tokenizer.encode_target(term.target))[:-1] for term in one.segment.bent)
         _search(translator, [one], replace(wide, favour=runs), one.with_links)
+        if one.sure < PRICE * before.sure:
+            one.best, one.wrong = before.best, before.wrong
     missing = [one for one in todo if "term" in one.wrong]
     for one in missing:
         one.segment = _with_terms(one.segment)
         one.best, one.wrong = None, ()
     if missing:
         all_attempts(translator, missing, settings)
-
-
-def _run(translator: Translator, term: Term) -> tuple[int, ...]:
-    """The tokens of a term without the last, which an ending may change; of a term of one token, that."""
-    tokens = tuple(translator.tokenizer.encode_target(term.target))[:-1]  # and without the end of the text
-    return tokens[: max(1, len(tokens) - 1)]
 
 
 def _with_terms(segment: Segment) -> Segment:
@@ -201,8 +208,15 @@ def _with_terms(segment: Segment) -> Segment:
 
 
 def _has(text: str, term: Term) -> bool:
-    stem = term.target[: max(3, round(STEM * len(term.target)))]
-    return stem.casefold() in text.casefold()
+    """Whether a term is in a text, bent or not: an ending may be added, and take the place of a weak last letter."""
+    whole = term.target
+    stem = whole[:-1] if len(whole) > SHORT and whole[-1] in WEAK else whole
+    return _folded(stem) in _folded(text)
+
+
+def _folded(text: str) -> str:
+    """Without case and accents: Haus and Häuser have the same stem."""
+    return "".join(one for one in unicodedata.normalize("NFD", text.casefold()) if not unicodedata.combining(one))
 
 
 def _badness(wrong: Sequence[Note]) -> tuple[bool, ...]:

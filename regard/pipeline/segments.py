@@ -98,14 +98,15 @@ def segments(
 
 def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tuple[Term, ...]) -> list[Segment]:
     """A segment without the white space around it; none where there is nothing else."""
-    bare = text.strip()
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+    if kept:  # which may be white space itself: some control characters are
+        first, last = min(first, kept[0][0]), max(last, kept[-1][1])
+    bare = text[first:last]
     if not bare:
         return []
-    before = len(text) - len(text.lstrip())
-    places = [(max(start - before, 0), min(end - before, len(bare))) for start, end, _ in kept]
-    protected = protect(bare, places)
+    protected = protect(bare, [(start - first, end - first) for start, end, _ in kept])
     words = replace(protected, kept=tuple(words for _, _, words in kept))
-    return [Segment(at + before, bare, words, protected.kept, bent)]
+    return [Segment(at + first, bare, words, protected.kept, bent)]
 
 
 def _without_borders(text: str, kept: Kept) -> str:

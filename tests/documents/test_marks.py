@@ -75,6 +75,8 @@ CASES = {
     "loose signs inside": ("<b>Stop!</b> Go.", "<b>Halt!</b> Los.", "Stop=Halt; Go=Los"),
     "loose signs before": ("He: <b>“Stop”</b>.", "Er: <b>„Halt“</b>.", "He=Er; Stop=Halt"),
     "loose signs outside": ("<b>Stop</b>! Go.", "<b>Halt</b>! Los.", "Stop=Halt; Go=Los"),
+    "signs alone": ("Stop<b>!</b> Go", "Halt<b>!</b> Los", "Stop=Halt; Go=Los"),
+    "signs that are gone": ("Stop<b>!</b> Go", "Halt<b></b> Los", "Stop=Halt; Go=Los"),
     "french signs": ("<b>Note:</b> read this", "<b>Remarque :</b> à lire", "Note=Remarque; read=lire"),
     "final stop stays out": ("Look <b>here</b>.", "Schau <b>hier</b>.", "Look=Schau; here=hier; here=."),
     "unlinked by its neighbour": (
@@ -179,7 +181,7 @@ def core(target: str, span: Span) -> Span:
     return span[0] + len(within) - len(within.lstrip(" .,-")), span[0] + len(within.rstrip(" .,-"))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=5000)
 @given(tasks())
 def test_contract(task: tuple[Passage, str, list[Link]]) -> None:
     source, target, links = task

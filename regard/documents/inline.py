@@ -1,0 +1,280 @@
+"""Markdown within a paragraph: emphasis, links, code and the like, as marks and fixed stretches.
+
+    "See **the [docs](url)** for `x`."
+    text   "See the docs for `x`.", marks ** at 4, [ at 8, ](url) at 12, ** at 12, fixed `x`
+
+First from left to right: what means itself (code, addresses, escapes), brackets and tags, which are closed or are not.
+Then emphasis, between those: a pair of * or _ never has one end inside a link and the other outside. What opens or
+closes nothing is text. The rules are CommonMark's, but for two stars that are not closed by what comes next but one.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.documents.passage import Mark, Passage, Span
+from regard.documents.tags import TAG, VOID
+
+SPECIAL = re.compile(
+    r"""(?P<escape>\\[!-/:-@\[-`{-~])
+    |(?P<ticks>`++)
+    |(?P<fixed><[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*+>|<[^\s<>@]++@[^\s<>@]++>|<(code|kbd|samp|var)>[^<]*+</\4>
+        |(?<!\w)(?:https?://|www\.)[^\s<>()\[\]*`|"]*[^\s<>()\[\]*`|".,;:!?'_~]
+        |&(?:\#\d{1,9}|\#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});)
+    |(?P<note>\[\^[^\s\[\]]++\])
+    |(?P<aside><!--)
+    |(?P<tag></?[A-Za-z])
+    |(?P<bracket>!?\[)
+    |(?P<end>\])
+    |(?P<run>\*++|_++|~++)
+    |(?P<break>\n)""",
+    re.VERBOSE,
+)
+TAIL = re.compile(
+    r"""\]\([ \t\n]*+(?:<[^<>\n]*+>|[^\s()<]*+(?:\([^\s()]*+\)[^\s()]*+)*+)
+    (?:[ \t\n]++(?:"[^"]*+"|'[^']*+'|\([^()]*+\)))?+[ \t\n]*+\)""",
+    re.VERBOSE,
+)
+FULL_TAIL = re.compile(r"\]\[([^\[\]]++)\]")
+SHORTCUT = re.compile(r"\[([^\[\]]++)\](?:\[\])?(?![(\[])")
+LINE_FEED = re.compile("\n")
+TICKS = re.compile("`++")
+BREAK = re.compile(r"\n|<br(?=[\s/>])", re.IGNORECASE)
+"""In the raw text of marks that end a line: there is a space behind them in the passage, and none in the file."""
+LONGEST_TAG = 2000
+"""Or many that are never closed would each be read to the end."""
+
+Kind = Literal["text", "fixed", "open", "close", "single", "run"]
+
+
+@dataclass(slots=True)
+class _Bit:
+    kind: Kind
+    raw: str
+    name: str = ""
+    """Of a tag, or "[": what closes it must have the same."""
+    opens: bool = False
+    closes: bool = False
+    left: int = 0
+    """Of a run of * _ ~: how many are not part of a pair yet."""
+    opened: list[int] = field(default_factory=list)
+    """How many are in each pair that it opens, the innermost first."""
+    closed: list[int] = field(default_factory=list)
+
+
+def label(text: str) -> str:
+    """As links and their definitions are compared."""
+    return " ".join(text.split()).casefold()
+
+
+def passage(raw: str, breaks: Mapping[int, str], labels: Collection[str]) -> Passage:
+    """Of lines that were joined by a space; by a line feed where one is meant, and `breaks` has what stood there."""
+    bits = _Scanner(raw, breaks, labels).bits()
+    _emphasize(bits)
+    return _written(bits)
+
+
+class _Scanner:
+    def __init__(self, raw: str, breaks: Mapping[int, str], labels: Collection[str]) -> None:
+        self.raw, self.breaks, self.labels = raw, breaks, labels
+        self.found: list[_Bit] = []
+        self.stack: list[_Bit] = []
+        self.depth: dict[str, int] = {}
+        self.ticks: dict[int, list[int]] = {}
+        for found in TICKS.finditer(raw):
+            self.ticks.setdefault(len(found[0]), []).append(found.start())
+        self.last_aside = raw.rfind("-->")
+
+    def bits(self) -> list[_Bit]:
+        done = 0
+        while found := SPECIAL.search(self.raw, done):
+            self._text(done, found.start())
+            done = self._special(found)
+        self._text(done, len(self.raw))
+        return self.found
+
+    def _text(self, start: int, end: int) -> None:
+        if start < end:
+            self._add("text", start, end)
+
+    def _add(self, kind: Kind, start: int, end: int, name: str = "") -> int:
+        raw = LINE_FEED.sub(lambda found: self._no_break(start + found.start()), self.raw[start:end])
+        self.found.append(_Bit(kind, raw, name))
+        return end
+
+    def _no_break(self, at: int) -> str:
+        """What is left of a break inside code or an address, where it is none."""
+        return "\\ " if self.breaks[at].startswith("\\") else " "
+
+    def _special(self, found: re.Match[str]) -> int:
+        """Reads one thing. -> where it ends"""
+        start, end = found.span()
+        match found.lastgroup:
+            case "escape" | "fixed":
+                return self._add("fixed", start, end)
+            case "ticks":
+                return self._code(start, end)
+            case "note":
+                return self._add("single", start, end)
+            case "break":
+                self._add("single", start, end)
+                self.found[-1].raw = self.breaks[start]
+                return self._space(end)
+            case "run":
+                self._add("run", start, end)
+                _flank(self.found[-1], self.raw[max(start - 1, 0) : start], self.raw[end : end + 1])
+                return end
+            case "aside" if start < self.last_aside:
+                return self._add("single", start, self.raw.index("-->", start) + 3)
+            case "tag":
+                return self._tag(start)
+            case "bracket":
+                return self._bracket(start, end)
+            case "end":
+                return self._end(start)
+        return self._add("text", start, end)
+
+    def _code(self, start: int, end: int) -> int:
+        """Up to as many ` again, or only those that are here."""
+        same = self.ticks.get(end - start, [])
+        place = bisect_right(same, start)
+        if place == len(same):
+            return self._add("text", start, end)
+        return self._add("fixed", start, same[place] + end - start)
+
+    def _space(self, end: int) -> int:
+        """Behind a break, for words not to run together. It is taken away when the mark is written."""
+        self.found.append(_Bit("text", " "))
+        return end
+
+    def _tag(self, start: int) -> int:
+        found = TAG.match(self.raw, start, start + LONGEST_TAG)
+        if not found or self.raw[found.end() : found.end() + 1] != ">":
+            return self._add("text", start, start + 1)
+        name, end = found[2].lower(), found.end() + 1
+        if name == "br":
+            return self._line_tag(start, end)
+        self._add("single", start, end, name)
+        if found[1]:
+            self._close(name, self.found[-1])
+        elif not (found[0].endswith("/") or name in VOID):
+            self._push(self.found[-1])
+        return end
+
+    def _line_tag(self, start: int, end: int) -> int:
+        """<br>, with the white space around it: in the passage there is one space behind it, as behind each break."""
+        last = self.found[-1] if self.found and self.found[-1].kind == "text" else _Bit("text", "")
+        bare = last.raw.rstrip(" \t")
+        while self.raw[end : end + 1] in (" ", "\t"):
+            end += 1
+        white, last.raw = last.raw[len(bare) :], bare
+        self._add("single", start, end)
+        self.found[-1].raw = white + self.found[-1].raw
+        return self._space(end) if start and end < len(self.raw) else end
+
+    def _bracket(self, start: int, end: int) -> int:
+        shortcut = SHORTCUT.match(self.raw, start)
+        if shortcut and label(shortcut[1]) in self.labels:
+            return self._add("fixed", start, shortcut.end())  # its text is its address
+        self._add("text", start, end, "[")
+        self._push(self.found[-1])
+        return end
+
+    def _end(self, start: int) -> int:
+        tail = TAIL.match(self.raw, start)
+        if not tail and (full := FULL_TAIL.match(self.raw, start)) and label(full[1]) in self.labels:
+            tail = full
+        if tail and self.depth.get("["):
+            self._add("single", start, tail.end(), "[")
+            self._close("[", self.found[-1])
+            return tail.end()
+        if self.stack and self.stack[-1].name == "[":
+            self.depth["["] -= 1
+            self.stack.pop()
+        return self._add("text", start, start + 1)
+
+    def _push(self, bit: _Bit) -> None:
+        self.stack.append(bit)
+        self.depth[bit.name] = self.depth.get(bit.name, 0) + 1
+
+    def _close(self, name: str, closing: _Bit) -> None:
+        """What was opened since then and not closed stays what it is: a tag alone, or text."""
+        while self.depth.get(name):
+            bit = self.stack.pop()
+            self.depth[bit.name] -= 1
+            if bit.name == name:
+                bit.kind, closing.kind = "open", "close"
+                return
+
+
+def _flank(run: _Bit, before: str, after: str) -> None:
+    """What a run of * _ ~ can do, from the characters around it."""
+    run.left = len(run.raw)
+    if run.raw[0] == "~" and run.left != 2:
+        return
+    white_before, white_after = not before or before.isspace(), not after or after.isspace()
+    sign_before, sign_after = (bool(near) and not near.isalnum() and not near.isspace() for near in (before, after))
+    left = not white_after and (not sign_after or white_before or sign_before)
+    right = not white_before and (not sign_before or white_after or sign_after)
+    if run.raw[0] == "_":
+        run.opens, run.closes = left and (not right or sign_before), right and (not left or sign_after)
+    else:
+        run.opens, run.closes = left, right
+
+
+def _emphasize(bits: Sequence[_Bit]) -> None:
+    """Finds pairs of runs. A link or a tag is a wall until it is closed."""
+    stack: list[_Bit | None] = []
+    walls = [-1]
+    places: dict[str, list[int]] = {"*": [], "_": [], "~": []}
+
+    def cut(length: int) -> None:
+        while len(stack) > length:
+            if top := stack.pop():
+                places[top.raw[0]].pop()
+
+    for bit in bits:
+        if bit.kind == "open":
+            walls.append(len(stack))
+            stack.append(None)
+        elif bit.kind == "close":
+            cut(walls.pop())
+        elif bit.kind == "run":
+            same = places[bit.raw[0]]
+            while bit.closes and bit.left and same and same[-1] > walls[-1]:
+                other = stack[same[-1]]
+                assert other
+                both = (bit.opens or other.closes) and (len(bit.raw) + len(other.raw)) % 3 == 0
+                if both and (len(bit.raw) % 3 or len(other.raw) % 3):
+                    break
+                cut(same[-1] + 1)
+                size = min(2, bit.left, other.left)
+                bit.closed.append(size)
+                other.opened.append(size)
+                bit.left -= size
+                other.left -= size
+                if not other.left:
+                    cut(same[-1])
+            if bit.opens and bit.left:
+                same.append(len(stack))
+                stack.append(bit)
+
+
+def _written(bits: Sequence[_Bit]) -> Passage:
+    text, length, marks, fixed = list[str](), 0, list[Mark](), list[Span]()
+    for bit in bits:
+        own, sign = bit.raw, bit.raw[:1]
+        if bit.kind == "run":
+            marks += [Mark(length, sign * size, "close") for size in bit.closed]
+            own = sign * bit.left
+        elif bit.kind in ("open", "close", "single"):
+            marks.append(Mark(length, bit.raw, bit.kind))
+            continue
+        text.append(own)
+        if bit.kind == "fixed":
+            fixed.append((length, length + len(own)))
+        length += len(own)
+        marks += [Mark(length, sign * size, "open") for size in reversed(bit.opened)]
+    return Passage("".join(text), tuple(marks), tuple(fixed))

@@ -1,0 +1,318 @@
+"""Markdown as people write it: the text of paragraphs, headings, items, quotes and table cells, and all else as it is.
+
+    "> - [ ] Click **here**\\n>   to wait.\\n"
+    template  "> - [ ] ", passage 0, "\\n"
+    passage   text "Click here to wait.", marks ** at 6 and ** at 10
+
+Lines of a paragraph are joined, by a space, and are written as one line; where a line break is meant (two spaces or a
+backslash at the end of a line) it is a single mark. Code, front matter, HTML blocks, rules and link definitions are not
+touched. inline.py knows what is inside a paragraph.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from regard.documents.inline import BREAK, label, passage
+from regard.documents.join import lines_of
+from regard.documents.passage import Passage
+
+QUOTE = re.compile(r"(?:[ \t]{0,3}+>)*+")
+INDENT = re.compile(r"[ \t]*+")
+MARKER = re.compile(r"[ \t]*+(?:[-*+]|(\d{1,9})[.)])(?:[ \t]++|$)")
+BOX = re.compile(r"\[[ xX]\][ \t]++")
+HEADING = re.compile(r"[ \t]*+#{1,6}+(?:[ \t]++|$)")
+RULE = re.compile(r"[ \t]*+([-*_])(?:[ \t]*+\1){2,}+[ \t]*+$")
+UNDERLINE = re.compile(r"[ \t]*+(?:=++|-++)[ \t]*+$")
+FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
+DEFINITION = re.compile(r"[ \t]{0,3}+\[(?!\^)((?:\\.|[^\[\]\\])++)\]:[ \t]*+\S")
+NOTE = re.compile(r"[ \t]{0,3}+\[\^[^\s\[\]]++\]:[ \t]++")
+DELIMITERS = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+(?:\||$))++[ \t]*+$")
+PIPE = re.compile(r"(?<!\\)\|")
+BLOCKS = (
+    "address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt "
+    "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link "
+    "main menu menuitem nav noframes ol optgroup option p param search section summary table tbody td tfoot th thead "
+    "title tr track ul"
+)
+RAW = "script|pre|style|textarea"
+HTML = [  # how a block of HTML begins, and the line with which it ends
+    (re.compile(rf"[ \t]*+<(?:{RAW})(?=[\s>]|$)", re.I), re.compile(rf"</(?:{RAW})>", re.I)),
+    (re.compile(r"[ \t]*+<!--"), re.compile("-->")),
+    (re.compile(r"[ \t]*+<\?"), re.compile(r"\?>")),
+    (re.compile(r"[ \t]*+<!\[CDATA\["), re.compile(r"\]\]>")),
+    (re.compile(r"[ \t]*+<![A-Za-z]"), re.compile(">")),
+    (re.compile(rf"[ \t]*+</?(?:{'|'.join(BLOCKS.split())})(?=[\s/>]|$)", re.I), re.compile(r"^[ \t>]*$")),
+]  # fmt: skip
+TAG_ALONE = re.compile(r"""[ \t]*+</?[A-Za-z][\w-]*+(?:[^<>"']|"[^"]*+"|'[^']*+')*+>[ \t]*+$""")
+BLANK = HTML[-1][1]
+DEEPEST = 20
+"""Lists in lists on one line; each is looked for in all the rest of it."""
+LIKE_A_BLOCK = re.compile(r"(?:#{1,6}+(?=[ \t]|$)|[-+*](?=[ \t]|$)|>|=++$|~~~|\d{1,9}(?=[.)](?:[ \t]|$)))")
+"""What would make something else of a paragraph that begins with it."""
+
+
+@dataclass(frozen=True)
+class MarkdownDocument:
+    """What stays, piece by piece, and what is translated."""
+
+    pieces: Sequence[str | int]
+    """Raw text, or the number of a passage."""
+    passages: Sequence[Passage]
+    cells: frozenset[int]
+    """Which passages stand in a table, where a | would end them."""
+
+    def render(self, translated: Sequence[Passage]) -> str:
+        assert len(translated) == len(self.passages), "a translation for each passage"
+        return "".join(
+            piece if isinstance(piece, str) else self._rendered(piece, translated[piece]) for piece in self.pieces
+        )
+
+    def _rendered(self, number: int, new: Passage) -> str:
+        text = new.text.replace("\n", " ")
+        like = LIKE_A_BLOCK.match(text)
+        guard = (
+            like and not any(mark.at == 0 for mark in new.marks) and not LIKE_A_BLOCK.match(self.passages[number].text)
+        )
+        at = like.end() if like and like[0].isdigit() else 0
+        out, done, broken = list[str](), 0, False
+        for mark in [*new.marks, None]:
+            piece = text[done : mark.at if mark else len(text)]
+            piece = piece.lstrip(" ") if broken else piece
+            breaks = mark is not None and BREAK.search(mark.raw)
+            broken = bool(breaks) or (broken and not piece)
+            piece = piece.rstrip(" ") if breaks else piece
+            out += [PIPE.sub(r"\\|", piece) if number in self.cells else piece, mark.raw if mark else ""]
+            done = mark.at if mark else done
+        whole = "".join(out)
+        return f"{whole[:at]}\\{whole[at:]}" if guard else whole
+
+
+@dataclass(slots=True)
+class _Line:
+    raw: str
+    """Without white space at its end."""
+    white: str
+    end: str
+    prefix: str = ""
+    """What of `raw` is no text: >, markers, white space."""
+
+    @property
+    def all(self) -> str:
+        return self.raw + self.white + self.end
+
+    @property
+    def text(self) -> str:
+        return self.raw[len(self.prefix) :]
+
+
+def parse(text: str) -> MarkdownDocument:
+    lines = [_Line(line.rstrip(" \t"), line[len(line.rstrip(" \t")) :], end) for line, end in lines_of(text)]
+    definitions = (DEFINITION.match(line.raw.lstrip("> \t")) for line in lines)
+    reader = _Reader(lines, {label(found[1]) for found in definitions if found})
+    reader.read()
+    return MarkdownDocument(reader.pieces, reader.passages, frozenset(reader.cells))
+
+
+@dataclass
+class _Reader:
+    lines: Sequence[_Line]
+    labels: set[str]
+    """Of link definitions."""
+    pieces: list[str | int] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
+    cells: set[int] = field(default_factory=set)
+    _paragraph: list[_Line] = field(default_factory=list)
+    _columns: list[int] = field(default_factory=list)
+    """Where the text of each list item begins that the line may be in."""
+    _depth: int = 0
+    """How many > are before the line."""
+
+    def read(self) -> None:
+        at = self._front_matter()
+        while at < len(self.lines):
+            at = self._block(at)
+        self._end_paragraph()
+
+    def _keep(self, start: int, end: int) -> int:
+        self._end_paragraph()
+        self.pieces += [line.all for line in self.lines[start:end]]
+        return end
+
+    def _front_matter(self) -> int:
+        if self.lines and self.lines[0].raw in ("---", "+++"):
+            for at in range(1, len(self.lines)):
+                if self.lines[at].raw in (self.lines[0].raw, "..."):
+                    return self._keep(0, at + 1)
+        return 0
+
+    def _block(self, at: int) -> int:
+        """Reads a line, or all lines of what begins with it. -> the next line"""
+        line = self.lines[at]
+        quote = _match(QUOTE, line.raw)
+        rest, depth = line.raw[len(quote) :], quote.count(">")
+        if not rest.strip():
+            return self._keep(at, at + 1)
+        if depth != self._depth and not (self._paragraph and depth < self._depth):
+            self._end_paragraph()
+            self._columns, self._depth = [], depth
+        if self._paragraph and UNDERLINE.match(rest):
+            return self._keep(at, at + 1)
+        if self._paragraph and self._begins_table(line, rest):
+            return self._table(at, quote)
+        if not self._paragraph and self._is_code(line.raw, quote):
+            return self._keep(at, at + 1)
+        if RULE.match(rest):
+            return self._keep(at, at + 1)
+        line.prefix = quote + self._markers(line.raw, quote)
+        text = line.text
+        if fence := FENCE.match(text):
+            return self._keep(at, self._fence_end(at, fence[1], depth))
+        if end := self._html_end(at, text):
+            return self._keep(at, end)
+        if HEADING.match(text):
+            self._heading(line)
+            return at + 1
+        if not self._paragraph and DEFINITION.match(text):
+            return self._keep(at, at + 1)
+        if NOTE.match(text):
+            self._end_paragraph()
+        for pattern in (NOTE, INDENT, BOX if MARKER.search(line.prefix) else INDENT):
+            line.prefix += _match(pattern, line.text)
+        if not line.text:  # an item whose text begins in the next line, if anywhere
+            return self._keep(at, at + 1)
+        self._paragraph.append(line)
+        return at + 1
+
+    def _is_code(self, raw: str, quote: str) -> bool:
+        """Four columns further in than the text around it."""
+        column = _column(raw, len(quote) + len(_match(INDENT, raw[len(quote) :])))
+        while self._columns and self._columns[-1] > column:
+            self._columns.pop()
+        base = self._columns[-1] if self._columns else _column(quote + " " * bool(quote), len(quote) + bool(quote))
+        return column >= base + 4
+
+    def _markers(self, raw: str, quote: str) -> str:
+        """The marks of list items at the start of a line. Within a paragraph, a number but 1 is taken for text."""
+        done = len(quote)
+        for _ in range(DEEPEST):
+            marker = MARKER.match(raw, done)
+            if not marker or RULE.match(raw, done):
+                break
+            if self._paragraph and (marker.end() == len(raw) or (marker[1] not in (None, "1") and not self._columns)):
+                break
+            self._end_paragraph()
+            start = _column(raw, done + len(_match(INDENT, raw[done:])))
+            while self._columns and self._columns[-1] > start:
+                self._columns.pop()
+            done = marker.end()
+            self._columns.append(_column(raw, done))
+            done += len(_match(QUOTE, raw[done:]))
+        return raw[len(quote) : done]
+
+    def _fence_end(self, at: int, fence: str, depth: int) -> int:
+        closing = re.compile(rf"[ \t>]*+{re.escape(fence[0])}{{{len(fence)},}}+$")
+        for end in range(at + 1, len(self.lines)):
+            if closing.match(self.lines[end].raw):
+                return end + 1
+            if _match(QUOTE, self.lines[end].raw).count(">") < depth:
+                return end
+        return len(self.lines)
+
+    def _html_end(self, at: int, text: str) -> int:
+        """The line behind a block of HTML, 0 if none begins here."""
+        ending = next((ending for beginning, ending in HTML if beginning.match(text)), None)
+        if not ending and not self._paragraph and TAG_ALONE.match(text):
+            ending = BLANK
+        if not ending:
+            return 0
+        for end in range(at, len(self.lines)):
+            if ending.search(self.lines[end].raw):
+                return end if ending is BLANK else end + 1
+        return len(self.lines)
+
+    def _heading(self, line: _Line) -> None:
+        self._end_paragraph()
+        line.prefix += _match(HEADING, line.text)
+        core = line.text
+        bare = core.rstrip("#")
+        if bare != core and (not bare or bare[-1] in " \t"):
+            core = bare.rstrip()
+        start = core.rfind("{")
+        if core.endswith("}") and start > 0 and core[start - 1] in " \t":  # {#name}
+            core = core[:start].rstrip()
+        self.pieces.append(line.prefix)
+        self._passage(core, core, {})
+        self.pieces.append(line.text[len(core) :] + line.white + line.end)
+
+    def _begins_table(self, line: _Line, rest: str) -> bool:
+        head = self._paragraph[-1].text
+        if "|" not in rest or not DELIMITERS.match(rest):
+            return False
+        return len(PIPE.split(head.strip("|"))) == len(PIPE.split(rest.strip().strip("|")))
+
+    def _table(self, at: int, quote: str) -> int:
+        head = self._paragraph.pop()
+        self._end_paragraph()
+        self._row(head)
+        self._keep(at, at + 1)
+        at += 1
+        while at < len(self.lines) and "|" in self.lines[at].raw and self.lines[at].raw.startswith(quote):
+            self.lines[at].prefix = quote
+            self._row(self.lines[at])
+            at += 1
+        return at
+
+    def _row(self, line: _Line) -> None:
+        self.pieces.append(line.prefix)
+        for number, cell in enumerate(PIPE.split(line.text)):
+            core = cell.strip()
+            start = len(cell) - len(cell.lstrip()) if core else len(cell)
+            self.pieces += ["|" if number else "", cell[:start]]
+            if self._passage(core, core, {}):
+                self.cells.add(len(self.passages) - 1)
+            self.pieces.append(cell[start + len(core) :])
+        self.pieces.append(line.white + line.end)
+
+    def _end_paragraph(self) -> None:
+        lines, self._paragraph = self._paragraph, []
+        if not lines:
+            return
+        parts, kept, breaks = [lines[0].text], [lines[0].text], dict[int, str]()
+        length = len(lines[0].text)
+        for before, line in pairwise(lines):
+            slash = len(before.text) - len(before.text.rstrip("\\"))
+            hard = "\\" if slash % 2 else before.white if before.white.startswith("  ") else ""
+            kept.append(before.white + before.end + line.prefix + line.text)
+            if hard == "\\":
+                parts[-1] = parts[-1][:-1]
+                length -= 1
+            if hard:
+                breaks[length] = hard + before.white * (hard == "\\") + before.end + line.prefix
+            parts += ["\n" if hard else " ", line.text]
+            length += 1 + len(line.text)
+        self.pieces.append(lines[0].prefix)
+        self._passage("".join(parts), "".join(kept), breaks)
+        self.pieces.append(lines[-1].white + lines[-1].end)
+
+    def _passage(self, raw: str, verbatim: str, breaks: dict[int, str]) -> bool:
+        found = passage(raw, breaks, self.labels)
+        done, words = 0, False
+        for start, end in [*found.fixed, (len(found.text), 0)]:
+            words = words or any(map(str.isalnum, found.text[done:start]))
+            done = end
+        self.pieces.append(len(self.passages) if words else verbatim)
+        if words:
+            self.passages.append(found)
+        return words
+
+
+def _match(pattern: re.Pattern[str], text: str) -> str:
+    """What it matches at the start, which may be nothing."""
+    found = pattern.match(text)
+    return found[0] if found else ""
+
+
+def _column(raw: str, at: int) -> int:
+    return len(raw[:at].expandtabs(4))

@@ -1,0 +1,160 @@
+"""The translator in the box, as a person uses it: what must hold of every text, whatever its sentences become."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import regard
+from regard.decoding.settings import Search
+from regard.documents import html
+from regard.documents.passage import Passage
+from regard.errors import InputError, UsageError
+from regard.pipeline.interpreter import Interpreter, Wishes
+from regard.pipeline.loaded import Translation
+from regard.text.glossary import Glossary, Term
+from regard.text.protect import intact, spans
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Interpreter]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield regard.open_interpreter()
+    torch.set_num_threads(threads)
+
+
+def test_the_sentences_of_the_lectures(box: Interpreter) -> None:
+    assert box.translate("I ate an apple.", to="de").text == "Ich habe einen Apfel gegessen."
+    assert box.translate("Je suis étudiant.", to="en").text in ("I am a student.", "I'm a student.")
+
+
+def test_the_language_is_told_by_its_looks(box: Interpreter) -> None:
+    for text, language in (("Where are you?", "en"), ("Wo bist du?", "de"), ("Où es-tu ?", "fr")):
+        to = "de" if language == "en" else "en"
+        assert box.translate(text, to=to).language == language
+
+
+def test_paragraphs_and_blank_lines_stay(box: Interpreter) -> None:
+    text = "\n  I am here. You are there.\n\n\tTom left.  \n"
+    found = box.translate(text, to="de").text
+    assert found.startswith("\n  ")
+    assert "\n\n\t" in found
+    assert found.endswith("  \n")
+    assert len(box.translate(text, to="de").sentences) == 3
+
+
+def test_one_text_does_not_depend_on_its_neighbours(box: Interpreter) -> None:
+    texts = ["I am tired.", "Where is {name}?", "Tom has 3 dogs. He likes them.", "I am tired."]
+    together = box.render([Passage(text) for text in texts], Wishes(to="de"))
+    assert [one.text for one in together] == [box.translate(text, to="de").text for text in texts]
+
+
+def test_what_must_survive_does(box: Interpreter) -> None:
+    text = "Hello {name}, see https://a.org/x?y=1 or write to me@a.org: %s costs 5.99 $, %1$s costs ${x}."
+    found = box.translate(text, to="de")
+    assert intact([text[start:end] for start, end in spans(text)], found.text)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.text(max_size=40)
+    | st.lists(st.sampled_from(["I", "am", "Tom", "{x}", "%s", "5 km", "😀", "a.b@c.org", "."])).map(" ".join)
+)
+def test_whatever_it_is_it_survives(box: Interpreter, text: str) -> None:
+    try:
+        found = box.translate(text, to="fr", source="en")
+    except InputError:  # half of a surrogate pair
+        return
+    assert intact([text[start:end] for start, end in spans(text)], found.text)
+    assert 0 <= found.confidence <= 1
+
+
+def test_markup_goes_where_its_words_go(box: Interpreter) -> None:
+    document = html.parse("<p>I am <b>Tom</b>.</p><ul><li>Where is <a href='x'>Mary</a>?</ul>")
+    found = box.render(document.passages, Wishes(to="de"))
+    written = document.render([one.passage for one in found])
+    assert "<b>Tom</b>" in written
+    assert written.count("<a href='x'>") == 1 == written.count("</a>")
+    assert written.startswith("<p>")
+    assert written.endswith("</ul>")
+
+
+def test_terms_are_kept_to(box: Interpreter) -> None:
+    glossary = Glossary([Term("station", "Haltepunkt"), Term("Mary", "Mary")])
+    found = box.translate("Where is the station? Mary is here.", to="de", glossary=glossary).text
+    assert "Haltepunkt" in found
+    assert "Mary" in found
+
+
+def test_terms_may_be_bent(box: Interpreter) -> None:
+    glossary = Glossary([Term("dogs", "Köter", inflect=True)])
+    assert "Köter" in box.translate("I like dogs.", to="de", glossary=glossary).text
+
+
+def test_it_abstains_when_it_is_not_sure(box: Interpreter) -> None:
+    text = "I am here. Colorless green ideas sleep furiously nevertheless."
+    found = box.translate(text, to="de", min_confidence=1.0)
+    assert found.text == text
+    assert set(found.notes) == {"abstained"}
+    sure = box.translate(text, to="de")
+    assert sure.sentences[0].confidence > sure.sentences[1].confidence
+
+
+def test_alternatives_are_others(box: Interpreter) -> None:
+    (sentence,) = box.translate("I like dogs.", to="de", alternatives=3).sentences
+    assert 1 <= len(sentence.alternatives) <= 3
+    assert sentence.text not in sentence.alternatives
+
+
+def test_words_and_links(box: Interpreter) -> None:
+    (sentence,) = box.translate("Tom likes Boston.", to="de", links=True).sentences
+    assert " ".join(word.text for word in sentence.words) == sentence.text
+    linked = {sentence.source[a:b]: sentence.text[c:d] for (a, b), (c, d) in sentence.links}
+    assert linked["Tom"] == "Tom"
+
+
+def test_german_to_french_goes_by_way_of_english(box: Interpreter) -> None:
+    found = box.translate("Ich bin müde. Siehe https://a.org.", to="fr")
+    assert "pivot" in found.notes
+    assert "https://a.org" in found.text
+
+
+def test_what_is_there_already_stays(box: Interpreter) -> None:
+    found = box.translate("Ich bin heute sehr müde.", to="de")
+    assert found.text == "Ich bin heute sehr müde."
+    assert found.notes == ("same language",)
+
+
+def test_a_loop_is_seen_and_tried_again(box: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is made to go in circles, unless it is forbidden to."""
+    find = box.translator.find
+
+    def looping(texts: list[str], how: Search, **more: object) -> list[list[Translation]]:
+        found = find(texts, how, **more)  # type: ignore[arg-type]
+        if how.no_repeat_ngram:
+            return found
+        one = found[0][0]
+        return [[Translation("da " * 9, one.score, -1.0, ["Ġda"] * 9, [-0.1] * 9, True, None, one.source_ids, [5] * 9)]]
+
+    monkeypatch.setattr(box.translator, "find", looping)
+    found = box.translate("I am very tired today.", to="de")
+    assert set(found.notes) == {"loop", "tried again"}
+    assert "da da" not in found.text
+
+    monkeypatch.setattr(box.translator, "find", lambda texts, how, **more: looping(texts, Search(), **more))
+    found = box.translate("I am very tired today.", to="de")
+    assert set(found.notes) == {"loop", "kept"}
+    assert found.text == "I am very tired today."
+    assert found.confidence == 0
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [({"to": None}, "which language"), ({"to": "es"}, "de, en, fr"), ({"to": "de", "source": "es"}, "does not know")],
+)
+def test_what_it_cannot_do(box: Interpreter, wishes: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        box.translate("I am here.", **wishes)
