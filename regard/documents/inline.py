@@ -5,7 +5,8 @@
 
 First from left to right: what means itself (code, addresses, escapes), brackets and tags, which are closed or are not.
 Then emphasis, between those: a pair of * or _ never has one end inside a link and the other outside. What opens or
-closes nothing is text. The rules are CommonMark's, but for two stars that are not closed by what comes next but one.
+closes nothing is text. The rules are CommonMark's, but that where its rule of three forbids a pair with the nearest
+run, no further one is tried; those are text then, and come back as they were.
 """
 
 import re

@@ -220,7 +220,7 @@ def bare(raw: str) -> str:
     return re.sub(r"[\s>]+", "", raw)
 
 
-@settings(deadline=None, max_examples=6000)
+@settings(deadline=None, max_examples=500)
 @given(st.lists(FRAGMENTS, max_size=25).map("".join) | st.text())
 def test_all_of_it_comes_back(raw: str) -> None:
     document = parse(raw)
@@ -235,6 +235,15 @@ def test_all_of_it_comes_back(raw: str) -> None:
             assert depth >= 0
         assert depth == 0
         assert all(0 <= start < end <= len(passage.text) for start, end in passage.fixed)
+
+
+LINES = st.lists(st.sampled_from([part for part in PARTS.split("|") if "\n" not in part]) | st.just("|"), max_size=12)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(LINES.map("".join), max_size=4).map("\n\n".join))
+def test_what_has_no_lines_to_join_comes_back_byte_by_byte(raw: str) -> None:
+    assert same(raw) == raw
 
 
 SIZE = 100_000

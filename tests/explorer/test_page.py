@@ -1,0 +1,49 @@
+"""The page of a translation, in a real browser."""
+
+import html
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.explorer.page import translation_page
+from regard.pipeline.rendering import Word
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=3000"]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    model = regard.open_interpreter().translator
+    found = model.translations(["I am </script> Tom."], to="de")[0][0]
+    return translation_page(model, "I am </script> Tom.", found, [Word("Ich", 0.9), Word("<b>", 0.1)], "a test")
+
+
+def test_it_needs_nothing_else(page: str) -> None:
+    assert not re.search(r"""(?:src|href)\s*=|@import|url\(""", page)
+    assert page.count("</script>") == 2, "what the text says is no end of a script"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+def test_it_draws_itself(page: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    command = [
+        str(BROWSER),
+        *FLAGS,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+        str(tmp_path / "page.html"),
+    ]
+    drawn = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert '<h1 id="source">I am &lt;/script&gt; Tom.</h1>' in drawn
+    words = re.findall(r'<span class="word"[^>]*>(.*?)</span>', drawn)
+    assert [html.unescape(word) for word in words] == ["Ich", "<b>"]
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", drawn, re.DOTALL)
+    assert len(rows) > 3
+    assert rows[1].count("<td") == rows[0].count("<th") - 1
+    assert "<line" in drawn
+    assert "decoder looks at source" in drawn
