@@ -1,18 +1,23 @@
 # Everything sets itself up: a fresh clone needs Python 3.11 or later and nothing else.
 #
-#   make demo    see it work: words in context, sentences by meaning, one sentence's path
+#   make demo    see it work: sentences translated, how sure it is of each, which word became which
+#   make meaning words in context, sentences by meaning, one sentence's path
 #   make test    format, lint, types, import directions, and every test
 #   make check   the first four of these
 #   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
+#   make box     train the translator in the box anew: make box DATA=FOLDER (hours; goes on where it was stopped)
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check -qq install --constraint constraints.txt
 
-.PHONY: demo test check bench clean
+.PHONY: demo meaning test check bench box clean
 
 demo: .venv/core
 	@$(BIN)/python examples/demo.py
+
+meaning: .venv/core
+	@$(BIN)/python examples/meaning.py
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -26,6 +31,13 @@ check: .venv/dev
 bench: .venv/bench
 	$(BIN)/python benchmarks/forward.py
 	$(BIN)/python benchmarks/decoding.py --json decoding.json --plot decoding.png
+
+box: .venv/core
+	@test -d runs/box || test -n "$(DATA)" || { echo "make box DATA=FOLDER, see recipes/box.toml"; exit 2; }
+	@mkdir -p runs
+	@if test -d runs/box; then $(BIN)/regard train --resume runs/box; \
+	else $(BIN)/regard train recipes/box.toml runs/box --set data.dir=$(DATA); fi
+	$(BIN)/python benchmarks/box.py runs/box regard/box
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

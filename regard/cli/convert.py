@@ -56,7 +56,21 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
 
         quantize(model.network)
     model.save(destination, "huggingface" if style == "huggingface" else "regard")
+    take_along(model.source, destination)
     output.say(f"{destination}: {model.family} model, tokenizer {'included' if model.has_tokenizer else 'not found'}")
+
+
+def take_along(source: Path, destination: Path) -> None:
+    """What a translator knows about itself and its languages."""
+    import shutil
+
+    from regard.decoding.confidence import FILE as CONFIDENCE
+    from regard.text.languages import FILE as LANGUAGES
+    from regard.weights.card import FILE as CARD
+
+    for name in (CARD, CONFIDENCE, LANGUAGES):
+        if (source / name).is_file():
+            shutil.copy(source / name, destination / name)
 
 
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:

@@ -22,6 +22,7 @@ LINKS = {80: 2, 100: 3}
     epilog="""\b
 Examples:
   regard trace "The bank raised its rates." -m all-MiniLM-L6-v2
+  regard trace "I am a student." --to de -m box
   regard trace "I am a student." --target "Ich bin Student." -m opus-mt-en-de
   regard trace "Once upon a time" -m stories --json | jq .next[-1]
 """,
@@ -30,19 +31,28 @@ Examples:
 @options.model_option
 @options.device_option
 @click.option("--target", help="A translation to follow; the model's own unless given.")
+@click.option("--to", metavar="LANGUAGE", help="The language to translate into, for a model that has several.")
 @click.option("--block", "only", type=click.IntRange(1), help="Show this block only.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="How many next tokens.")
 @options.json_option
 def command(
-    text: str, directory: Path, device: str, target: str | None, only: int | None, top: int, as_json: bool
+    text: str,
+    directory: Path,
+    device: str,
+    target: str | None,
+    to: str | None,
+    only: int | None,
+    top: int,
+    as_json: bool,
 ) -> None:
     """Show the path of TEXT through a model: tokens, embeddings, what each head looks at, the likeliest next tokens."""
     from regard.explorer.capture import capture
 
     model = options.load(directory, device)
-    if target is not None and model.family != "seq2seq":
-        raise UsageError(f"--target is for models that translate, and this is of family {model.family}")
-    journey = capture(model, text, target, top=top)
+    for name, given in (("--target", target), ("--to", to)):
+        if given is not None and model.family != "seq2seq":
+            raise UsageError(f"{name} is for models that translate, and this is of family {model.family}")
+    journey = capture(model, text, target, to=to, top=top)
     if only is not None:
         blocks = [block for block in journey.blocks if block.index == only - 1]
         if not blocks:

@@ -87,9 +87,9 @@ class Journey:
     labels: dict[str, float] = field(default_factory=dict)
 
 
-def capture(model: Model, text: str, target: str | None = None, *, top: int = 5) -> Journey:
-    """Send the text through the model, and tell what happened."""
-    trace = model.trace(text, target)
+def capture(model: Model, text: str, target: str | None = None, *, to: str | None = None, top: int = 5) -> Journey:
+    """Send the text through the model, and tell what happened. `to` is for a translator of several languages."""
+    trace = model.trace(text, target, to) if isinstance(model, Translator) else model.trace(text, target)
     sides = _sides(model, trace)
     return Journey(
         text=text,

@@ -206,7 +206,7 @@ class Translator(Model):
         return logits_1LV[0]
 
     @torch.inference_mode()
-    def trace(self, text: str | Translation, target: str | None = None) -> Trace:
+    def trace(self, text: str | Translation, target: str | None = None, to: str | None = None) -> Trace:
         """The source through the encoder, and a translation (its own unless given) through the decoder.
 
         Of a translation that was made before, this is a second pass over its very tokens: making it was not slower
@@ -214,7 +214,7 @@ class Translator(Model):
         """
         if isinstance(text, Translation):
             return self._trace(text.source_ids, [self._start(), *text.ids])
-        source = self._source(self._read(text))
+        source = self._source(self.source_ids(text, to))
         if target is None:
             written = self._search([source], search_settings(self.generation, {}))[0][0].tokens
         else:
