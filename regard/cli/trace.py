@@ -8,6 +8,7 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
+from regard.text.words import readable
 from regard.wording import counted
 
 if TYPE_CHECKING:
@@ -148,4 +149,4 @@ def show_next(journey: "Journey") -> None:
 
 def visible(piece: str) -> str:
     """A piece with its spaces and line ends to be seen: byte-level BPE spells them Ġ and Ċ, sentencepiece ▁."""
-    return piece.replace("Ġ", "▁").replace("Ċ", "⏎").replace("\n", "⏎")
+    return readable(piece).replace(" ", "▁").replace("Ġ", "▁").replace("\n", "⏎")

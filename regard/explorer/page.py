@@ -8,8 +8,7 @@ from typing import Any
 from regard.pipeline import Translator
 from regard.pipeline.loaded import Translation
 from regard.pipeline.rendering import Word
-from regard.text.tokenizer import Tokenizer
-from regard.text.words import SPACES
+from regard.text.words import readable
 
 DIGITS = 3
 SPACE = "·"
@@ -29,8 +28,8 @@ def translation_page(model: Translator, text: str, found: Translation, words: Se
         "text": text,
         "words": [{"text": word.text, "confidence": round(word.confidence, DIGITS)} for word in words],
         "about": about,
-        "source": _readable(model.tokenizer, source, model.tokenizer.pieces(source)),
-        "target": _readable(model.tokenizer, target, model.tokenizer.pieces_target(target)),
+        "source": _shown(model.tokenizer.pieces(source)),
+        "target": _shown(model.tokenizer.pieces_target(target)),
         "attention": {kind: [_rounded(seen[name][0].tolist()) for name in part] for kind, part in names.items()},
     }
     # "</script>" in a text must not end the script that holds it
@@ -39,13 +38,9 @@ def translation_page(model: Translator, text: str, found: Translation, words: Se
     return page.replace("@DATA@", held)
 
 
-def _readable(tokenizer: Tokenizer, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:
-    """Byte-level pieces spell bytes as other characters, so each is decoded; a dot is the space before a word."""
-    shown = []
-    for token, piece in zip(ids, pieces, strict=True):
-        text = tokenizer.decode([token]).strip()
-        shown.append((SPACE if piece.startswith(SPACES) else "") + text if text else piece)
-    return shown
+def _shown(pieces: Sequence[str]) -> list[str]:
+    """With a dot for the space before a word."""
+    return [readable(piece).replace("▁", " ").replace(" ", SPACE) for piece in pieces]
 
 
 def _rounded(values: Any) -> Any:

@@ -17,10 +17,10 @@ from regard.decoding.settings import Search
 from regard.documents.passage import Link, Span
 from regard.pipeline.loaded import Translation
 from regard.pipeline.rendering import Note, Sentence, Word
-from regard.pipeline.segments import Segment
+from regard.pipeline.segments import Segment, with_terms
 from regard.pipeline.translator import Translator
 from regard.text.glossary import Term
-from regard.text.protect import protect, restore
+from regard.text.protect import restore
 from regard.text.words import NO_WORD, word_numbers
 
 WIDE = 8
@@ -135,17 +135,15 @@ class Attempt:
 
     def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
         """What comes of it; the segment is the one asked about, which may be one of many with the same words."""
-        notes: dict[Note, None] = {} if self.wrong else self.seen and {**self.seen, "tried again": None}
         if self.best is None or set(self.wrong) & set(WORST[:3]):
             return Sentence(segment.text, segment.text, 0.0, notes=(*self.seen, "kept"))
-        notes |= dict.fromkeys(self.wrong)
-        found = self.best
-        sure = self.sure
-        if sure < min_confidence:
-            return Sentence(segment.text, segment.text, sure, notes=(*notes, "abstained"))
-        text = self._text(found)
+        mended: tuple[Note, ...] = (*self.seen, "tried again") if self.seen else ()
+        notes = self.wrong or mended
+        if self.sure < min_confidence:
+            return Sentence(segment.text, segment.text, self.sure, notes=(*notes, "abstained"))
+        text = self._text(self.best)
         assert text is not None
-        return Sentence(segment.text, text, sure, self.words, self.links, self.others, tuple(notes))
+        return Sentence(segment.text, text, self.sure, self.words, self.links, self.others, notes)
 
 
 def all_attempts(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:
@@ -181,30 +179,10 @@ def _insist(translator: Translator, todo: Sequence[Attempt], settings: Search) -
             one.best, one.wrong = before.best, before.wrong
     missing = [one for one in todo if "term" in one.wrong]
     for one in missing:
-        one.segment = _with_terms(one.segment)
+        one.segment = with_terms(one.segment)
         one.best, one.wrong = None, ()
     if missing:
         all_attempts(translator, missing, settings)
-
-
-def _with_terms(segment: Segment) -> Segment:
-    """The segment with its terms behind placeholders, as far as there are any left."""
-    originals = dict(zip(segment.protected.marks, segment.originals, strict=True))
-    words = dict(zip(segment.protected.marks, segment.protected.kept, strict=True))
-    spans: list[tuple[Span, str]] = []
-    at = 0
-    for mark in segment.protected.marks:
-        start = segment.text.index(originals[mark], at)
-        at = start + len(originals[mark])
-        spans.append(((start, at), words[mark]))
-    for term in segment.bent:
-        found = re.search(rf"\b{re.escape(term.source)}\b", segment.text, re.IGNORECASE)
-        if found and not any(start < found.end() and found.start() < end for (start, end), _ in spans):
-            spans.append((found.span(), term.target))
-    spans = sorted(spans)[:8]
-    protected = protect(segment.text, [place for place, _ in spans])
-    kept = tuple(text for _, text in spans)
-    return replace(segment, protected=replace(protected, kept=kept), originals=protected.kept, bent=())
 
 
 def _has(text: str, term: Term) -> bool:

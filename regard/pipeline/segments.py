@@ -6,6 +6,7 @@ A segment is a sentence, or a part of one that is too long for the model or has 
 segments, white space that is, stays as it is.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,10 +29,15 @@ class Segment:
     text: str
     protected: Protected
     """The text with placeholders; for terms, what they stand for is in the target's words already."""
-    originals: tuple[str, ...]
-    """What the placeholders stand for in the source."""
+    places: tuple[Span, ...]
+    """Where what they stand for is in the text."""
     bent: tuple[Term, ...] = ()
     """Terms that are in the text and must be in the translation, in whatever form."""
+
+    @property
+    def originals(self) -> tuple[str, ...]:
+        """What the placeholders stand for in the source."""
+        return tuple(self.text[start:end] for start, end in self.places)
 
     @property
     def end(self) -> int:
@@ -104,9 +110,23 @@ def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tup
     bare = text[first:last]
     if not bare:
         return []
-    protected = protect(bare, [(start - first, end - first) for start, end, _ in kept])
-    words = replace(protected, kept=tuple(words for _, _, words in kept))
-    return [Segment(at + first, bare, words, protected.kept, bent)]
+    places = tuple((start - first, end - first) for start, end, _ in kept)
+    protected = replace(protect(bare, places), kept=tuple(words for _, _, words in kept))
+    return [Segment(at + first, bare, protected, places, bent)]
+
+
+def with_terms(segment: Segment) -> Segment:
+    """The segment with its bent terms behind placeholders as well, as far as there are any left."""
+    kept = list(zip(segment.places, segment.protected.kept, strict=True))
+    for term in segment.bent:
+        found = re.search(rf"\b{re.escape(term.source)}\b", segment.text, re.IGNORECASE)
+        free = found and all(end <= found.start() or found.end() <= start for (start, end), _ in kept)
+        if found and free and len(kept) < len(PLACEHOLDERS):
+            kept.append((found.span(), term.target))
+    kept.sort()
+    places = tuple(place for place, _ in kept)
+    protected = replace(protect(segment.text, places), kept=tuple(words for _, words in kept))
+    return replace(segment, protected=protected, places=places, bent=())
 
 
 def _without_borders(text: str, kept: Kept) -> str:
