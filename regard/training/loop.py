@@ -24,7 +24,7 @@ from regard.errors import TrainingError
 from regard.training import state
 from regard.training.distributed import Workers, whole
 from regard.training.journal import Journal, Record
-from regard.training.optim import learning_rate, make_optimizer
+from regard.training.optim import learning_rate, make_optimizers
 from regard.training.replicas import MOST, Replicas
 from regard.training.settings import TrainSettings
 from regard.training.state import Progress
@@ -76,12 +76,12 @@ class _Run:
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
         self.module = job.workers.wrap(job.loss)
-        self.optimizer = make_optimizer(job.model, job.settings)
+        self.optimizers = make_optimizers(job.model, job.settings)
         self.average = None
         if job.settings.moving_average:
             self.average = {name: parameter.detach().clone() for name, parameter in parameters(job.model).items()}
         self.folder = job.run / "state"
-        self.progress = state.load(self.folder, job.model, self.optimizer, self.average) if resume else Progress()
+        self.progress = state.load(self.folder, job.model, self.optimizers, self.average) if resume else Progress()
         self.replicas = Replicas(self.module, self.replica_count())
         self.journal = Journal(job.run, self.progress.update) if job.workers.first else None
 
@@ -146,9 +146,10 @@ class _Run:
         if not math.isfinite(norm):
             self.bad_loss(chunk, norm)
         else:
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.step()
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.step()
             self.move_average()
         self.progress.tokens += int(tokens)
         return _Numbers(loss, likelihood, tokens, rate, norm)
@@ -158,7 +159,7 @@ class _Run:
         pieces = 1
         while True:
             self.draw()
-            self.optimizer.zero_grad(set_to_none=True)
+            self.job.model.zero_grad(set_to_none=True)
             try:
                 return self.attempt(chunk, pieces, tokens)
             except (RuntimeError, MemoryError) as error:
@@ -242,7 +243,7 @@ class _Run:
 
     def save(self) -> None:
         workers = self.job.workers
-        state.save(self.folder, self.progress, self.job.model, self.optimizer, self.average, writes=workers.first)
+        state.save(self.folder, self.progress, self.job.model, self.optimizers, self.average, writes=workers.first)
         if workers.first:
             state.prune(self.folder, self.settings.average, best=self.settings.average_best)
         self.progress.score = None

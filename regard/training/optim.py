@@ -1,10 +1,11 @@
-"""AdamW, and how fast it may go at each update."""
+"""AdamW and Muon, and how fast they may go at each update."""
 
 import math
 
 import torch
 from torch import nn
 
+from regard.training.muon import Muon
 from regard.training.settings import TrainSettings
 
 
@@ -37,17 +38,22 @@ def paper_learning_rate(width: int, warmup: int) -> float:
     return float((width * warmup) ** -0.5)
 
 
-def make_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.AdamW:
+def make_optimizers(model: nn.Module, settings: TrainSettings) -> list[torch.optim.Optimizer]:
     """Decay on the matrices of linear parts; not on biases and norms, and not on embeddings."""
     embeddings = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
-    decayed: list[nn.Parameter] = []
-    free: list[nn.Parameter] = []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for parameter in model.parameters():
-        (decayed if parameter.dim() >= 2 and id(parameter) not in embeddings else free).append(parameter)
-    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": free, "weight_decay": 0.0}]
+        (matrices if parameter.dim() >= 2 and id(parameter) not in embeddings else others).append(parameter)
+    if settings.optimizer == "muon":
+        return [Muon(matrices, settings.lr, settings.weight_decay), _adamw([(others, 0.0)], settings)]
+    return [_adamw([(matrices, settings.weight_decay), (others, 0.0)], settings)]
+
+
+def _adamw(groups: list[tuple[list[nn.Parameter], float]], settings: TrainSettings) -> torch.optim.AdamW:
     first, second = settings.betas
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
+        [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters],
         lr=settings.lr,
         betas=(first, second),
         eps=settings.eps,

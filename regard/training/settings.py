@@ -16,6 +16,8 @@ class TrainSettings:
     """Batches that are added up to one update."""
     replicas: int = 0
     """On a CPU: threads that each learn from a part of every batch; 0 for as many as there are cores, 8 at most."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """muon: steps of one length in every direction for the matrices of linear parts, AdamW for all else."""
     lr: float = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
     schedule: Literal["inverse_sqrt", "cosine", "wsd", "constant"] = "inverse_sqrt"
@@ -69,5 +71,7 @@ class TrainSettings:
             raise ConfigError(f"lr {self.lr} is not a learning rate")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas must be two numbers in 0 … 1, not {self.betas}")
+        if self.optimizer == "muon" and self.parallel == "fsdp":
+            raise ConfigError("optimizer = 'muon' needs whole matrices: use parallel = 'ddp'")
         if self.schedule == "wsd" and not 0 < self.decay <= self.updates - self.warmup:
             raise ConfigError("schedule = 'wsd' needs a decay that fits between warmup and updates")

@@ -1,7 +1,7 @@
 """Everything that is needed to go on, on disk.
 
     run/state/00001500/   weights.safetensors    the parameters
-                          moments.safetensors    AdamW's two moments of each
+                          moments.safetensors    what the optimiser remembers of each
                           average.safetensors    their moving average, where there is one
                           progress.json          where in the data we are, what was best
                           manifest.json          the sha256 of each of these, written last
@@ -15,7 +15,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,8 +25,11 @@ from torch import Tensor, nn
 from regard.config import load_json, read
 from regard.errors import RegardError, TrainingError
 from regard.training.distributed import fill_from, whole
+from regard.training.muon import Muon
 from regard.weights.directory import new_directory, write_json
 from regard.weights.tensors import parameters, read_file, write_tensors
+
+Optimizers = Sequence[torch.optim.Optimizer]
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +64,14 @@ def save(
     folder: Path,
     progress: Progress,
     model: nn.Module,
-    optimizer: torch.optim.AdamW,
+    optimizers: Optimizers,
     average: Mapping[str, Tensor] | None,
     *,
     writes: bool,
 ) -> None:
     """A checkpoint of this update. Every worker takes part, the first one writes."""
     weights = {name: whole(parameter.detach()) for name, parameter in parameters(model).items()}
-    second = {name: whole(tensor) for name, tensor in moments(model, optimizer).items()}
+    second = {name: whole(tensor) for name, tensor in moments(model, optimizers).items()}
     averaged = None if average is None else {name: whole(tensor) for name, tensor in average.items()}
     path = folder / f"{progress.update:08}"
     if not writes or path.exists():
@@ -83,39 +86,44 @@ def save(
         write_json(draft / MANIFEST, {file.name: digest(file) for file in sorted(draft.iterdir())})
 
 
-def load(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, average: dict[str, Tensor] | None) -> Progress:
+def load(folder: Path, model: nn.Module, optimizers: Optimizers, average: dict[str, Tensor] | None) -> Progress:
     """Fill everything from the newest valid checkpoint, and say where it stood."""
     path = newest(folder)
     if path is None:
         raise TrainingError(f"{folder}: there is no whole checkpoint to go on from")
     fill_from(read_file(path / WEIGHTS), parameters(model))
     progress = read(Progress, load_json(path / PROGRESS), str(path / PROGRESS))
-    make_moments(optimizer, progress.update)
-    fill_from(read_file(path / MOMENTS), moments(model, optimizer))
+    make_moments(optimizers, progress.update)
+    fill_from(read_file(path / MOMENTS), moments(model, optimizers))
     if average is not None:
         fill_from(read_file(path / (AVERAGE if (path / AVERAGE).exists() else WEIGHTS)), average)
     return progress
 
 
-def moments(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
-    """AdamW's moments under the names of their parameters."""
+def moments(model: nn.Module, optimizers: Optimizers) -> dict[str, Tensor]:
+    """What the optimisers remember, under the names of the parameters."""
     named: dict[str, Tensor] = {}
     for name, parameter in parameters(model).items():
-        for key, moment in optimizer.state.get(parameter, {}).items():
-            if key != "step":  # that is the update's number, the same for all
-                named[f"{name}.{key}"] = moment
+        for optimizer in optimizers:
+            for key, moment in optimizer.state.get(parameter, {}).items():
+                if key != "step":  # that is the update's number, the same for all
+                    named[f"{name}.{key}"] = moment
     return named
 
 
-def make_moments(optimizer: torch.optim.AdamW, update: int) -> None:
-    """AdamW makes its moments with its first step; here they are made for it."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            optimizer.state[parameter] = {
-                "step": torch.tensor(float(update)),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
+def make_moments(optimizers: Optimizers, update: int) -> None:
+    """Optimisers make their moments with their first step; here they are made for them."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if isinstance(optimizer, Muon):
+                    optimizer.momentum(parameter)
+                    continue
+                optimizer.state[parameter] = {
+                    "step": torch.tensor(float(update)),
+                    "exp_avg": torch.zeros_like(parameter),
+                    "exp_avg_sq": torch.zeros_like(parameter),
+                }
 
 
 def checkpoints(folder: Path) -> list[Path]:

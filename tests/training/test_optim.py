@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.training.optim import learning_rate, make_optimizer, paper_learning_rate
+from regard.training.optim import learning_rate, make_optimizers, paper_learning_rate
 from regard.training.settings import TrainSettings
 
 
@@ -49,6 +49,7 @@ def test_constant_and_no_warmup() -> None:
         ({"updates": 5, "schedule": "wsd"}, "decay"),
         ({"updates": 5, "clip": math.nan}, "clip"),
         ({"updates": 5, "betas": (0.9,)}, "betas"),
+        ({"updates": 5, "optimizer": "muon", "parallel": "fsdp"}, "whole matrices"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None:
@@ -58,7 +59,8 @@ def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None
 
 def test_decay_is_for_matrices_only() -> None:
     model = nn.ModuleDict({"words": nn.Embedding(5, 4), "linear": nn.Linear(4, 3), "norm": nn.LayerNorm(4)})
-    decayed, free = make_optimizer(model, TrainSettings(updates=1, weight_decay=0.1)).param_groups
+    (adamw,) = make_optimizers(model, TrainSettings(updates=1, weight_decay=0.1))
+    decayed, free = adamw.param_groups
     assert [tuple(p.shape) for p in decayed["params"]] == [(3, 4)]
     assert decayed["weight_decay"] == 0.1
     assert free["weight_decay"] == 0.0

@@ -1,0 +1,5 @@
+"""For every test: what this machine only claims to run is switched off first, as `regard.load` and the verbs do it."""
+
+from regard import hardware
+
+hardware.prepare()  # before torch's first use
