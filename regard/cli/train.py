@@ -39,7 +39,7 @@ Examples:
 @click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="A setting of the recipe, changed.")
 @click.option("--resume", is_flag=True, help="Go on with the run from its last whole checkpoint.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
-def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> None:
+def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model as RECIPE says, in a new directory RUN: text files in, a model directory out (RUN/model)."""
     from regard import hardware
 
@@ -67,7 +67,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     code = 0 if progress.stopped_by is None else 128 + progress.stopped_by
     if not workers.alone:
         workers.leave(code)
-    raise SystemExit(code)
+    return code
 
 
 def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", resume: bool) -> "Progress":

@@ -1,6 +1,7 @@
 """A recipe: everything about a run in one TOML file, nothing of it in code.
 
 seed = 1
+start = "…"   a model directory to go on from, if not from nothing
 [data]        which files, how they are filtered        regard/data
 [tokenizer]   how words are cut                         regard/text/learn.py
 [model]       a preset and what differs from it         regard/models
@@ -10,7 +11,7 @@ seed = 1
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ class Recipe:
     """`preset`, and the settings of its family that differ from it; the vocabulary comes from the tokenizer."""
     decode: Search = field(default_factory=Search)
     seed: int = 1
+    start: str = ""
+    """A model directory to go on from, with its weights, its settings and its tokenizer; without it, training begins
+    with random weights and a tokenizer that is learnt."""
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -41,8 +45,19 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     for override in overrides:
         _lay_over(raw, override)
     recipe = read(Recipe, raw, str(path))
-    model_config(recipe, vocab=1000)  # so that a mistake in [model] is found before hours of work
+    if recipe.start:
+        _check_started(recipe)
+    else:
+        model_config(recipe, vocab=1000)  # so that a mistake in [model] is found before hours of work
     return recipe
+
+
+def _check_started(recipe: Recipe) -> None:
+    """Sizes and pieces are those of the model that training starts from."""
+    if fixed := recipe.model.keys() - {"dropout"}:
+        raise ConfigError(f"[model] {min(fixed)} comes from start = '{recipe.start}'; only dropout is free")
+    if replace(recipe.tokenizer, dropout=0.0) != TokenizerSettings():
+        raise ConfigError(f"[tokenizer] comes from start = '{recipe.start}'; only dropout is free")
 
 
 def model_config(recipe: Recipe, vocab: int, source_vocab: int | None = None) -> Seq2SeqConfig:

@@ -2,7 +2,8 @@
 
 run/recipe.json      the recipe, resolved: what `--resume` and everyone else reads
     data/            the training pairs, divided, where the recipe has a [data.split]
-    tokenizer/       learnt from the training pairs
+    start/           the model that it goes on from, where the recipe names one
+    tokenizer/       learnt from the training pairs, where it goes on from none
     cache/           the pairs as tokens
     state/           checkpoints
     log.jsonl        what happened
@@ -23,7 +24,8 @@ from regard.data.cache import cached
 from regard.data.ragged import Ragged
 from regard.data.sources import Pair, training_pairs, valid_pairs
 from regard.data.split import split_settings, write_split
-from regard.errors import InputError, OutputError, TrainingError, UsageError
+from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
+from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
@@ -36,7 +38,7 @@ from regard.training.losses import TranslationLoss
 from regard.training.recipe import Recipe, model_config
 from regard.weights import store
 from regard.weights.directory import Stored, new_directory, write_json
-from regard.weights.tensors import fill
+from regard.weights.tensors import fill, parameters
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 VALIDATION_ROWS = 64
@@ -54,19 +56,15 @@ class Prepared:
     loss: TranslationLoss
     epochs: Epochs
     valid: list[Pair]
-
-    @property
-    def generation(self) -> Generation:
-        return generation_of(self.recipe)
+    generation: Generation
 
 
-def generation_of(recipe: Recipe) -> Generation:
+def generation_of(recipe: Recipe, run: Path) -> Generation:
     """What the model says about how it wants to be decoded."""
-    decode = recipe.decode
-    return Generation(
-        start=START,
-        end=(END,),
-        pad=PAD,
+    decode, started = recipe.decode, started_from(run)
+    base = started.generation if started else Generation(start=START, end=(END,), pad=PAD)
+    return dataclasses.replace(
+        base,
         max_new=decode.max_new,
         beam=decode.beam,
         length_penalty=decode.length_penalty,
@@ -94,6 +92,27 @@ def open_run(run: Path, recipe: Recipe) -> None:
         raise OutputError(f"{run}: cannot be made ({error.strerror})") from None
     with new_directory(run) as draft:
         write_json(draft / "recipe.json", plain(recipe))
+        if recipe.start:
+            _copy_start(recipe, draft / "start")
+
+
+def _copy_start(recipe: Recipe, folder: Path) -> None:
+    """So that the run can go on when the directory that it started from is no longer there."""
+    path = Path(recipe.start)
+    stored, tokenizer = store.read(path, trainable=True), text.load(path)
+    config = stored.config
+    if not isinstance(config, Seq2SeqConfig) or tokenizer is None:
+        raise TaskError(f"{path}: is no translation model with a tokenizer, so no training can start from it")
+    if stored.generation.start is None or stored.generation.pad is None:
+        raise ModelError(f"{path}: does not say which tokens start a text and fill a batch")
+    config = dataclasses.replace(config, dropout=recipe.model.get("dropout", config.dropout))
+    with new_directory(folder) as draft:
+        store.write(draft, Stored(fill(config, parameters(stored.model), path), stored.generation))
+        tokenizer.save(draft)
+
+
+def started_from(run: Path) -> Stored | None:
+    return store.read(run / "start") if (run / "start").exists() else None
 
 
 def reopen_run(run: Path) -> Recipe:
@@ -118,23 +137,51 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     assert corpus is not None
     for line in corpus.account.lines():
         say(line)
-    separate = None if recipe.tokenizer.joint else tokenizer.vocab
-    model = Seq2Seq(model_config(recipe, tokenizer.vocab_target, separate))
-    initialize(model, recipe.seed)
+    model, generation = _first_model(recipe, run, tokenizer), generation_of(recipe, run)
     model.to(device)
+    start, pad = _start_and_pad(generation)
     epochs = Epochs(
         corpus,
         tokens=recipe.train.batch_tokens,
         seed=recipe.seed,
-        start=START,
-        pad=PAD,
+        start=start,
+        pad=pad,
         weights=[files.weight for files in recipe.data.train],
         rank=workers.rank,
         world=workers.count,
     )
     valid, _ = valid_pairs(recipe.data)
     loss = TranslationLoss(model, recipe.train.label_smoothing)
-    return Prepared(recipe=recipe, run=run, tokenizer=tokenizer, model=model, loss=loss, epochs=epochs, valid=valid)
+    return Prepared(
+        recipe=recipe,
+        run=run,
+        tokenizer=tokenizer,
+        model=model,
+        loss=loss,
+        epochs=epochs,
+        valid=valid,
+        generation=generation,
+    )
+
+
+def _first_model(recipe: Recipe, run: Path, tokenizer: Tokenizer) -> Seq2Seq:
+    if started := started_from(run):
+        assert isinstance(started.model, Seq2Seq)
+        return started.model
+    model = Seq2Seq(_new_config(recipe, tokenizer))
+    initialize(model, recipe.seed)
+    return model
+
+
+def _new_config(recipe: Recipe, tokenizer: Tokenizer) -> Seq2SeqConfig:
+    separate = None if recipe.tokenizer.joint else tokenizer.vocab
+    return model_config(recipe, tokenizer.vocab_target, separate)
+
+
+def _start_and_pad(generation: Generation) -> tuple[int, int]:
+    assert generation.start is not None
+    assert generation.pad is not None
+    return generation.start, generation.pad
 
 
 def _divided(recipe: Recipe, run: Path, say: Say) -> Recipe:
@@ -151,7 +198,7 @@ def _divided(recipe: Recipe, run: Path, say: Say) -> Recipe:
 
 
 def _tokenizer(recipe: Recipe, run: Path, say: Say) -> Tokenizer:
-    folder = run / "tokenizer"
+    folder = run / ("start" if recipe.start else "tokenizer")
     if not folder.exists():
         say(f"learning {recipe.tokenizer.vocab:,} pieces …")
 
@@ -178,6 +225,7 @@ def validation_loss(prepared: Prepared, device: torch.device) -> float:
 
 def _validation_batches(prepared: Prepared) -> Iterator[Batch]:
     tokenizer, context = prepared.tokenizer, prepared.model.config.context
+    start_token, pad = _start_and_pad(prepared.generation)
     rows = [
         ([*tag_of(pair, tokenizer), *tokenizer.encode(pair.source)], tokenizer.encode_target(pair.target))
         for pair in prepared.valid
@@ -186,7 +234,7 @@ def _validation_batches(prepared: Prepared) -> Iterator[Batch]:
     for start in range(0, len(rows), VALIDATION_ROWS):
         part = rows[start : start + VALIDATION_ROWS]
         source, target = (_ragged([row[side] for row in part]) for side in (0, 1))
-        yield collate(source, target, torch.arange(start, start + len(part)).numpy(), start=START, pad=PAD)
+        yield collate(source, target, torch.arange(start, start + len(part)).numpy(), start=start_token, pad=pad)
 
 
 def tag_of(pair: Pair, tokenizer: Tokenizer) -> list[int]:
@@ -211,12 +259,12 @@ def finish(prepared: Prepared) -> list[Path]:
 
 def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) -> None:
     """A new model directory from the mean of some checkpoints of a run."""
-    tokenizer = text.load(run / "tokenizer")
+    tokenizer = text.load(run / ("start" if recipe.start else "tokenizer"))
     if tokenizer is None:
         raise TrainingError(f"{run}: has lost its tokenizer")
-    separate = None if recipe.tokenizer.joint else tokenizer.vocab
-    config = model_config(recipe, tokenizer.vocab_target, separate)
+    started = started_from(run)
+    config: BlockConfig = started.config if started else _new_config(recipe, tokenizer)
     model = fill(config, state.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
-        store.write(draft, Stored(model, generation_of(recipe)))
+        store.write(draft, Stored(model, generation_of(recipe, run)))
         tokenizer.save(draft)

@@ -20,7 +20,7 @@ from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.weights.quantize import is_quantized
 from regard.weights.shortlist import Shortlist, read_shortlist, write_shortlist
-from regard.weights.tensors import ONE_FILE, contents, existing_directory, fill, read_tensors, write_tensors
+from regard.weights.tensors import ONE_FILE, contents, existing_directory, fill, read_tensors, widened, write_tensors
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
@@ -52,8 +52,8 @@ def read_settings_file(directory: Path) -> dict[str, object]:
     return load_json(path)
 
 
-def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
-    """regard's own directory."""
+def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Stored:
+    """regard's own directory; a trainable model has no int8."""
     where = directory / CONFIG
     known = {"family", "format", "model", "weights"}
     if unknown := raw.keys() - known:
@@ -78,7 +78,11 @@ def read_own(directory: Path, raw: Mapping[str, object]) -> Stored:
             raise ConfigError(f"{directory / GENERATION}: token {token} is not in the vocabulary of {vocab:,}")
     weights = str(raw.get("weights", "float32"))
     one_of(weights, ("float32", "int8"), f"'weights' in {where}:")
-    model = fill(config, read_tensors(directory), directory, int8=weights == "int8")
+    tensors = read_tensors(directory)
+    if trainable and weights == "int8":
+        model = fill(config, widened(tensors), directory)
+    else:
+        model = fill(config, tensors, directory, int8=weights == "int8")
     shortlist = None
     if isinstance(config, Seq2SeqConfig):
         shortlist = read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)

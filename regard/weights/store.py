@@ -11,13 +11,13 @@ from regard.weights.llama2c import read_llama2c
 Style = Literal["regard", "huggingface"]
 
 
-def read(path: Path) -> Stored:
-    """A model from its directory (regard's or transformers'), or from a llama2.c file."""
+def read(path: Path, *, trainable: bool = False) -> Stored:
+    """A model from its directory (regard's or transformers'), or from a llama2.c file; trainable: without int8."""
     if path.is_file() and path.suffix == ".bin":
         return read_llama2c(path)
     raw = read_settings_file(path)
     if "family" in raw:
-        return read_own(path, raw)
+        return read_own(path, raw, trainable=trainable)
     if "model_type" in raw:
         return read_huggingface(path, raw)
     raise ModelError(f"{path / CONFIG}: has neither 'family' (regard's) nor 'model_type' (transformers')")

@@ -17,6 +17,8 @@ from regard.wording import counted
 
 ONE_FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+WHOLE, SCALE = ".whole", ".scale"
+"""The two parts of an int8 matrix, after its name."""
 
 
 def read_tensors(directory: Path) -> dict[str, Tensor]:
@@ -68,6 +70,14 @@ def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path, *, int
     model.load_state_dict(taken, strict=False, assign=True)
     model.tie()
     return model.eval()
+
+
+def widened(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices of int8 as floating-point numbers again, so that they can be learnt further."""
+    whole = {name.removesuffix(WHOLE): tensor for name, tensor in tensors.items() if name.endswith(WHOLE)}
+    scales = {name: tensors[name + SCALE][:, None] for name in whole if name + SCALE in tensors}
+    others = {name: tensor for name, tensor in tensors.items() if not name.endswith((WHOLE, SCALE))}
+    return others | {name: whole[name] * scales[name] for name in scales}
 
 
 def parameters(model: nn.Module) -> dict[str, nn.Parameter]:

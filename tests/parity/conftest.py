@@ -12,9 +12,7 @@ import transformers
 from their_models import VARIANTS, Both, Pair, make
 
 import regard
-from regard import hardware
 
-hardware.prepare()  # before torch's first use, as `regard.load` does it
 pytest.register_assert_rewrite("parity_checks")
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
