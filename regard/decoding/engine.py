@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from regard.crew import crew
+from regard.crew import Crew
 from regard.decoding.interface import Ask, Asking, Hypothesis, Opening
 from regard.decoding.search import asking
 from regard.decoding.settings import Search
@@ -86,9 +86,12 @@ def run(
         work()
         return found
     share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
-    with crew(count) as pool:
-        for done in [pool.submit(torch.inference_mode()(work)) for _ in range(count)]:
+    crew = Crew(count)
+    try:
+        for done in crew.together([torch.inference_mode()(work)] * count):
             done.result()
+    finally:
+        crew.close()
     return found
 
 

@@ -7,12 +7,13 @@ and they meet once an update, to add up their gradients: always in the same orde
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Strip, share_strip
-from regard.crew import crew
+from regard.crew import Crew
 from regard.data.batching import Batch
 
 MOST = 8
@@ -28,17 +29,17 @@ class Replicas:
     def __init__(self, module: nn.Module, count: int) -> None:
         self.modules = [module, *(_twin(module) for _ in range(count - 1))]
         self.strips: list[Strip] = [share_strip(each) for each in self.modules]
-        self.pool = crew(count) if count > 1 else None
+        self.crew = Crew(count) if count > 1 else None
 
     def learn(self, task: Learn, batches: Sequence[Batch]) -> Tensor:
         """Do the task with every batch once; the gradients are then where the first module's parameters are."""
         count = len(self.modules)
-        if self.pool is None:
+        if self.crew is None:
             return task(self.modules[0], batches)
         parts = [batches[number::count] for number in range(count)]
         busy = [(module, part) for module, part in zip(self.modules, parts, strict=True) if part]
-        waiting = [self.pool.submit(task, module, part) for module, part in busy]
-        failed = [error for error in (each.exception() for each in waiting) if error is not None]
+        done = self.crew.together([partial(task, module, part) for module, part in busy])
+        failed = [error for error in (each.exception() for each in done) if error is not None]
         try:
             if failed:
                 raise failed[0]
@@ -46,7 +47,7 @@ class Replicas:
         finally:
             for module in self.modules[1:]:
                 module.zero_grad(set_to_none=True)
-        return torch.stack([each.result() for each in waiting]).sum(0)
+        return torch.stack([each.result() for each in done]).sum(0)
 
     def _add_gradients(self, modules: list[nn.Module]) -> None:
         first, *others = (list(module.parameters()) for module in modules)
@@ -58,8 +59,8 @@ class Replicas:
                     own.grad += more.grad
 
     def close(self) -> None:
-        if self.pool is not None:
-            self.pool.shutdown()
+        if self.crew is not None:
+            self.crew.close()
 
 
 def _twin(module: nn.Module) -> nn.Module:
