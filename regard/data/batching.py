@@ -59,6 +59,11 @@ class Batch:
             if len(piece["source_BS"])
         ]
 
+    def twice(self) -> "Batch":
+        """Every row two times, all of them once and then all of them again."""
+        doubled: dict[str, Any] = {name: torch.cat((tensor, tensor)) for name, tensor in self._tensors().items()}
+        return replace(self, **doubled)
+
     def _tensors(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}

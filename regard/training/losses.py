@@ -9,10 +9,7 @@ R rows (tokens)  D width  V vocabulary
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
-from regard.data.batching import Batch
-from regard.models.seq2seq import Seq2Seq
+from torch import Tensor
 
 SLICE = 16 << 20
 """Bytes of logits at once: half of a usual third-level cache. Smaller slices read the whole matrix more often."""
@@ -30,7 +27,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight_VD)
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
         of_label_R1, normalizer_R1 = (states_RD.new_empty(len(states_RD), 1) for _ in range(2))
-        parts = _slices(len(states_RD), vocab)
+        parts = slices(len(states_RD), vocab)
         room_RV = states_RD.new_empty(min(parts[0].stop, len(states_RD)), vocab)  # fresh memory is slow to touch
         # The probabilities are powers / total, and the gradient of the logits is the probabilities less the target.
         # A smoothed target is (1 - s) at the label and s / V everywhere; its constant part is a rank-one matrix, and is
@@ -73,7 +70,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return grad_states * scale, grad_weight * scale, None if grad_bias is None else grad_bias * scale, None, None
 
 
-def _slices(rows: int, vocab: int) -> list[slice]:
+def slices(rows: int, vocab: int) -> list[slice]:
+    """Rows of so many logits, as many as fit a slice."""
     size = max(1, SLICE // (4 * vocab))
     return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
 
@@ -84,23 +82,3 @@ def projected_cross_entropy(
     """The loss summed over rows, and the log-likelihood of the labels (without smoothing, without gradient)."""
     loss, likelihood = _ProjectedCrossEntropy.apply(states_RD, weight_VD, bias_V, labels_R, smoothing)  # type: ignore[no-untyped-call]
     return loss, likelihood
-
-
-class TranslationLoss(nn.Module):
-    """A translation model and its loss as one module, so that whatever wraps modules (DDP, FSDP) can wrap it."""
-
-    def __init__(self, model: Seq2Seq, smoothing: float) -> None:
-        super().__init__()
-        self.model, self.smoothing = model, smoothing
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Teacher forcing: loss and log-likelihood, both summed over the real tokens of the batch."""
-        memory = self.model.encode(batch.source_BS, batch.source_present_BS)
-        states_BLD = self.model.states(batch.target_BL, memory, batch.target_present_BL)
-        real = batch.target_present_BL
-        output = self.model.output
-        # in float32 even where the blocks run in half precision: a sum over the vocabulary has no bits to spare
-        with torch.autocast(states_BLD.device.type, enabled=False):
-            return projected_cross_entropy(
-                states_BLD[real].float(), output.weight, output.bias, batch.labels_BL[real], self.smoothing
-            )

@@ -35,6 +35,8 @@ class TrainSettings:
     clip: float = 1.0
     """Longest gradient; 0 for no limit."""
     label_smoothing: float = 0.1
+    agreement: float = 0.0
+    """R-Drop: how much two passes with different dropout must agree (5 in its paper). An update takes twice as long."""
     average: int = 1
     """The model that comes out is the mean of the last so many validated checkpoints."""
     average_best: bool = False
@@ -61,7 +63,7 @@ class TrainSettings:
         for name in ("updates", "batch_tokens", "accumulate", "average", "validate_every", "log_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay"):
+        for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "agreement"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
         for name in ("label_smoothing", "moving_average"):

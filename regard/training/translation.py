@@ -34,8 +34,8 @@ from regard.text.learn import SPECIAL, learn
 from regard.text.tokenizer import Tokenizer, tag_piece
 from regard.training import state
 from regard.training.distributed import Workers
-from regard.training.losses import TranslationLoss
 from regard.training.recipe import Recipe, model_config
+from regard.training.teacher import TranslationLoss
 from regard.weights import store
 from regard.weights.directory import Stored, new_directory, write_json
 from regard.weights.tensors import fill, parameters
@@ -151,7 +151,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
         world=workers.count,
     )
     valid, _ = valid_pairs(recipe.data)
-    loss = TranslationLoss(model, recipe.train.label_smoothing)
+    loss = TranslationLoss(model, recipe.train.label_smoothing, recipe.train.agreement)
     return Prepared(
         recipe=recipe,
         run=run,

@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [5, 6, 11])
 @pytest.mark.parametrize(
-    "changes", [{}, {"moving_average": 0.9, "accumulate": 2}, {"replicas": 2}, {"optimizer": "muon"}]
+    "changes", [{}, {"moving_average": 0.9, "accumulate": 2}, {"replicas": 2}, {"optimizer": "muon", "agreement": 5.0}]
 )
 def test_killed_and_resumed_is_straight_through(tmp_path: Path, moment: int, changes: dict[str, Any]) -> None:
     straight = job(tmp_path / "straight", **changes)

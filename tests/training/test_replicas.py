@@ -9,8 +9,8 @@ from training_jobs import Epoch, job, weights
 
 from regard.data.batching import Batch
 from regard.training.loop import train
-from regard.training.losses import TranslationLoss
 from regard.training.replicas import Replicas
+from regard.training.teacher import TranslationLoss
 
 
 @pytest.fixture

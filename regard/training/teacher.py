@@ -1,0 +1,34 @@
+"""Teacher forcing: at every place the decoder reads what it should have written before, and is told what comes next."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import Batch
+from regard.models.seq2seq import Seq2Seq
+from regard.training.consistency import consistent_cross_entropy
+from regard.training.losses import projected_cross_entropy
+
+
+class TranslationLoss(nn.Module):
+    """A translation model and its loss as one module, so that whatever wraps modules (DDP, FSDP) can wrap it."""
+
+    def __init__(self, model: Seq2Seq, smoothing: float, agreement: float = 0.0) -> None:
+        super().__init__()
+        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Loss and log-likelihood, both summed over the real tokens of the batch."""
+        twice = self.agreement > 0 and self.model.training  # dropout makes of one batch two that differ
+        seen = batch.twice() if twice else batch
+        memory = self.model.encode(seen.source_BS, seen.source_present_BS)
+        states_BLD = self.model.states(seen.target_BL, memory, seen.target_present_BL)
+        labels_R = batch.labels_BL[batch.target_present_BL]
+        output = self.model.output
+        # in float32 even where the blocks run in half precision: a sum over the vocabulary has no bits to spare
+        with torch.autocast(states_BLD.device.type, enabled=False):
+            states_RD = states_BLD[seen.target_present_BL].float()
+            if twice:
+                return consistent_cross_entropy(
+                    states_RD, output.weight, output.bias, labels_R, self.smoothing, self.agreement
+                )
+            return projected_cross_entropy(states_RD, output.weight, output.bias, labels_R, self.smoothing)
