@@ -179,6 +179,8 @@ def texts_or_lines(texts: tuple[str, ...], source: Path | None = None) -> Iterat
         yield [Line(text, f"text {number}" if len(texts) > 1 else "") for number, text in enumerate(texts, 1)]
         return
     if source is None:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed; give texts, or a file")
         yield from lines_as_they_come(sys.stdin.buffer, lambda number: f"line {number} of standard input")
         return
     try:
@@ -190,30 +192,37 @@ def texts_or_lines(texts: tuple[str, ...], source: Path | None = None) -> Iterat
 
 def lines_as_they_come(file: IO[bytes], name: Callable[[int], str]) -> Iterator[list[Line]]:
     """Whole lines, in lists: one by one while someone types, many at once from a file."""
-    waiting: queue.Queue[bytes | None] = queue.Queue(AT_ONCE)
+    waiting: queue.Queue[bytes | OSError | None] = queue.Queue(AT_ONCE)
 
     def read() -> None:
-        for line in file:
-            waiting.put(line)
-        waiting.put(None)
+        end: OSError | None = None
+        try:
+            for line in file:
+                waiting.put(line)
+        except OSError as error:
+            end = error  # for the one who waits
+        waiting.put(end)
 
     threading.Thread(target=read, daemon=True).start()
     number, done = 0, False
     while not done:
         batch = [waiting.get()]
-        while batch[-1] is not None and len(batch) < AT_ONCE and not waiting.empty():
+        while isinstance(batch[-1], bytes) and len(batch) < AT_ONCE and not waiting.empty():
             batch.append(waiting.get())
-        done = batch[-1] is None
+        done = not isinstance(batch[-1], bytes)
         lines: list[Line] = []
         for line in batch:
-            if line is not None:
+            if isinstance(line, bytes):
                 number += 1
                 try:
-                    lines.append(Line(line.decode("utf-8").rstrip("\r\n"), name(number)))
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     raise InputError(f"{name(number)}: is not UTF-8 (byte {error.start + 1} of the line)") from None
+                lines.append(Line(text.rstrip("\r\n"), name(number)))
         if lines:
             yield lines
+        if isinstance(batch[-1], OSError):
+            raise batch[-1]
 
 
 def load(directory: Path, device: str = "auto") -> "Model":

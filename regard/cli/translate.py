@@ -1,5 +1,7 @@
 """regard translate"""
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +72,8 @@ def command(
     plain = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
     if plain and (given := [name for name in ("glossary", "min_confidence", "alternatives") if wished[name]]):
         raise UsageError(f"--{given[0].replace('_', '-')} does not go with --as-is, --n-best or --temperature")
+    if align and form != "plain":
+        raise UsageError("--align is for plain text: of a line with markup, no words can be numbered")
     wishes = options.wishes(interpreter, wished, search, links=align or as_json)
     with output.lines_to(target) as say:
         lines = options.texts_or_lines(texts, source)
@@ -126,24 +130,14 @@ def told(source: str, text: str, parts: Sequence["Rendering"]) -> str:
 
 def shown(source: str, text: str, parts: Sequence["Rendering"], align: bool) -> str:
     text = text.replace("\n", " ")
-    return f"{text} ||| {moses(source, text, parts)}" if align else text
+    return f"{text} ||| {' '.join(moses(source.strip(), part) for part in parts)}" if align else text
 
 
-def moses(source: str, text: str, parts: Sequence["Rendering"]) -> str:
+def moses(source: str, part: "Rendering") -> str:
     """Which word became which, words being what white space separates: 0-0 1-2."""
-    pairs: set[tuple[int, int]] = set()
-    here = there = 0
-    for part in parts:
-        for sentence in part.sentences:
-            here, there = source.index(sentence.source, here), text.index(sentence.text, there)
-            for (left, _), (right, _) in sentence.links:
-                pairs.add((_word_at(source, here + left), _word_at(text, there + right)))
-            here, there = here + len(sentence.source), there + len(sentence.text)
+    here, there = ([found.start() for found in re.finditer(r"\S+", text)] for text in (source, part.text))
+    pairs = {(bisect_right(here, a) - 1, bisect_right(there, c) - 1) for (a, _), (c, _) in part.links}
     return " ".join(f"{i}-{j}" for i, j in sorted(pairs))
-
-
-def _word_at(text: str, place: int) -> int:
-    return len(text[: place + 1].split()) - 1
 
 
 # ---- as the model has it ----

@@ -1,5 +1,6 @@
 """regard translate-file"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from regard.wording import counted
 
 AT_ONCE = 512
 """Passages that are searched together: memory stays flat, and the bar moves."""
+SAMPLE = 20_000
+"""Characters of a file that its language is told from."""
 
 
 @click.command(
@@ -46,6 +49,9 @@ def command(source: Path, target: Path, directory: Path | None, device: str, for
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     passages = document.passages
+    if wishes.source is None:  # once for all of it: "Menu" and "Version" by themselves are anybody's
+        sample = "\n".join(one.text for one in passages)[:SAMPLE]
+        wishes = replace(wishes, source=interpreter.language_of(sample, wishes))
     found = []
     with output.progress(len(passages)) as bar:
         for start in range(0, len(passages), AT_ONCE):

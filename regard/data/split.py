@@ -13,7 +13,7 @@ of the validation on either side.
 import dataclasses
 import hashlib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,8 +34,8 @@ def write_split(settings: DataSettings, folder: Path) -> Account:
         files = {
             (part, number, side): stack.enter_context((folder / name).open("w", encoding="utf-8", newline="\n"))
             for part in PARTS
-            for number, entry in enumerate(settings.train)
-            for side, name in enumerate(_names(part, entry, number))
+            for number in range(len(settings.train))
+            for side, name in enumerate(_names(part, settings.train, number))
         }
         for pair in read(settings.train, settings, account):
             where = f"{settings.train[pair.file].paths(Path(settings.dir))[0]}:{pair.line}"
@@ -62,7 +62,7 @@ def split_settings(settings: DataSettings, folder: Path) -> DataSettings:
         tuple(
             Files(source=source, target=target, weight=entry.weight, tag=entry.tag, language=entry.language)
             for number, entry in enumerate(settings.train)
-            for source, target in [_names(part, entry, number)]
+            for source, target in [_names(part, settings.train, number)]
         )
         for part in ("train", "valid")
     )
@@ -99,7 +99,11 @@ def _part(key: str, split: Split) -> str:
     return "valid" if number < split.test + split.valid else "train"
 
 
-def _names(part: str, entry: Files, number: int) -> Iterator[str]:
-    source, target = entry.language or "source", entry.tag or "target"
-    name = f"{source}-{target}" if entry.language and entry.tag else str(number + 1)
-    return (f"{part}.{name}.{side}" for side in (source, target))
+def _names(part: str, entries: Sequence[Files], number: int) -> Iterator[str]:
+    """By the languages; by its number, too, where they are not given, or are those of an entry before."""
+    source, target = entries[number].language, entries[number].tag
+    again = any((entry.language, entry.tag) == (source, target) for entry in entries[:number])
+    name = str(number + 1)
+    if source and target:
+        name = f"{source}-{target}-{number + 1}" if again else f"{source}-{target}"
+    return (f"{part}.{name}.{side}" for side in (source or "source", target or "target"))

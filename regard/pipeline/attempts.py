@@ -20,7 +20,7 @@ from regard.pipeline.rendering import Note, Sentence, Word
 from regard.pipeline.segments import Segment, with_terms
 from regard.pipeline.translator import Translator
 from regard.text.glossary import Term
-from regard.text.protect import restore
+from regard.text.protect import restore, restored_places
 from regard.text.words import NO_WORD, word_numbers
 
 WIDE = 8
@@ -84,17 +84,37 @@ class Attempt:
             wrong.append("term")
         if is_copy(_letters(self.segment.readable), _letters(found.text)):
             wrong.append("copy")
+        if not any(map(str.isalnum, found.text)):  # a placeholder counts as a word
+            wrong.append("length")
         return tuple(wrong)
 
     def _text(self, found: Translation) -> str | None:
         """The translation with what was kept, None where that is not as it was."""
-        text = found.text.upper() if self.segment.is_loud else found.text
-        return restore(self.segment.protected, text.strip())
+        return restore(self.segment.protected, self._written(found))
+
+    def _written(self, found: Translation | None = None) -> str:
+        """The translation (the best, unless given) with its placeholders, as loud as the source."""
+        found = found or self.best
+        assert found is not None
+        return (found.text.upper() if self.segment.is_loud else found.text).strip()
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing was found that may come out."""
+        return self.best is None or bool(set(self.wrong) & set(WORST[:3]))
+
+    def carried(self) -> Segment:
+        """What was found, as a segment to be translated further: its placeholders stand for the same as before."""
+        written, before = self._written(), self.segment.protected
+        text = restore(before, written)
+        assert text is not None
+        return Segment(self.segment.start, text, replace(before, text=written), restored_places(before, written))
 
     def describe(self, translator: Translator) -> None:
         """Words, how sure they are, and which became which, of the one that was found."""
-        if self.best is None or set(self.wrong) & set(WORST[:3]):
+        if self.failed:
             return
+        assert self.best is not None
         ids, logs = self.best.ids, self.best.piece_log_probabilities
         numbers = word_numbers(self.best.pieces, ids, ())
         count = max(numbers, default=NO_WORD) + 1
@@ -122,10 +142,13 @@ class Attempt:
         behind = dict(zip(self.segment.protected.marks, self.segment.originals, strict=True))
         here = _places(["".join(behind.get(one, one) for one in word) for word in read], self.segment.text)
         there = _places(texts, self._text(self.best) or "")
-        return [
+        # what stands behind a placeholder is known exactly; attention has a say about the rest
+        exact = list(zip(self.segment.places, restored_places(self.segment.protected, self._written()), strict=True))
+        return exact + [
             (left, right)
             for i, j in self.best.alignment
             if i < len(here) and j < len(there) and (left := here[i]) and (right := there[j])
+            if not any(overlap(left, a) or overlap(right, b) for a, b in exact)
         ]
 
     def _in_full(self, word: str) -> str:
@@ -135,15 +158,52 @@ class Attempt:
 
     def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
         """What comes of it; the segment is the one asked about, which may be one of many with the same words."""
-        if self.best is None or set(self.wrong) & set(WORST[:3]):
-            return Sentence(segment.text, segment.text, 0.0, notes=(*self.seen, "kept"))
+        if self.failed:
+            return unchanged(segment.text, 0.0, (*self.seen, "kept"))
+        assert self.best is not None
         mended: tuple[Note, ...] = (*self.seen, "tried again") if self.seen else ()
         notes = self.wrong or mended
         if self.sure < min_confidence:
-            return Sentence(segment.text, segment.text, self.sure, notes=(*notes, "abstained"))
+            return unchanged(segment.text, self.sure, (*notes, "abstained"))
         text = self._text(self.best)
         assert text is not None
         return Sentence(segment.text, text, self.sure, self.words, self.links, self.others, notes)
+
+
+@dataclass
+class Chain:
+    """A segment that goes by way of another language: what came of the first half is searched for in the second."""
+
+    first: Attempt
+    second: Attempt | None
+    """None where the first led nowhere."""
+
+    def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
+        """As sure as both halves are. Where either led nowhere, the source stands as it was, not what is between."""
+        half = self.first.sentence(segment, 0.0)
+        if self.second is None:
+            return replace(half, notes=("pivot", *half.notes))
+        found = self.second.sentence(self.second.segment, 0.0)
+        notes: tuple[Note, ...] = tuple(dict.fromkeys(("pivot", *half.notes, *found.notes)))
+        sure = self.first.sure * self.second.sure
+        if self.second.failed:
+            return unchanged(segment.text, 0.0, notes)
+        if sure < min_confidence:
+            return unchanged(segment.text, sure, (*notes, "abstained"))
+        links = tuple(
+            (here, there) for here, half_way in half.links for again, there in found.links if overlap(half_way, again)
+        )
+        return replace(found, source=segment.text, confidence=sure, links=links, notes=notes)
+
+
+def unchanged(text: str, confidence: float, notes: tuple[Note, ...] = ()) -> Sentence:
+    """A text that stays as it is, word by word."""
+    words = [found.span() for found in re.finditer(r"\S+", text)]
+    return Sentence(text, text, confidence, links=tuple(zip(words, words, strict=True)), notes=notes)
+
+
+def overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def all_attempts(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:

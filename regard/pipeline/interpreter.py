@@ -18,10 +18,10 @@ from regard.decoding.settings import Search
 from regard.documents.marks import place
 from regard.documents.passage import Link, Passage
 from regard.errors import InputError, TaskError, UsageError
-from regard.pipeline.attempts import Attempt, all_attempts
-from regard.pipeline.rendering import Note, Rendering, Sentence
+from regard.pipeline.attempts import Attempt, Chain, all_attempts, unchanged
+from regard.pipeline.rendering import Rendering, Sentence
 from regard.pipeline.searching import search_settings
-from regard.pipeline.segments import Segment, joined, segments
+from regard.pipeline.segments import Segment, joined, segments, with_terms
 from regard.pipeline.translator import Translator
 from regard.text.checks import check_text
 from regard.text.glossary import Glossary
@@ -115,21 +115,22 @@ class Interpreter:
         """Straight, or by way of English, or not at all."""
         self.check(wishes)
         if self.card is None or language is None or wishes.to is None or f"{language}-{wishes.to}" in self.card.pairs:
-            return self._render(passages, language, wishes)
+            return self._render(passages, language, wishes, None)
         if language == wishes.to:
-            return [_unchanged(passage, language) for passage in passages]
+            return [_same_language(passage, language) for passage in passages]
         if not {f"{language}-{PIVOT}", f"{PIVOT}-{wishes.to}"} <= set(self.card.pairs):
             raise UsageError(f"this model does not translate from {language} into {wishes.to}")
-        first = self._render(passages, language, replace(wishes, to=PIVOT, min_confidence=0.0))
-        half_way = [_fixed_again(*pair) for pair in zip(passages, first, strict=True)]
-        second = self._render(half_way, PIVOT, wishes)
-        return [_chained(a, b) for a, b in zip(first, second, strict=True)]
+        return self._render(passages, language, wishes, PIVOT)
 
-    def _render(self, passages: Sequence[Passage], language: str | None, wishes: Wishes) -> list[Rendering]:
+    def _render(
+        self, passages: Sequence[Passage], language: str | None, wishes: Wishes, pivot: str | None
+    ) -> list[Rendering]:
         cut = [segments(passage, language, wishes.glossary, self._fits) for passage in passages]
+        if pivot:  # a term in the target's words cannot be bent half-way
+            cut = [[with_terms(segment) for segment in parts] for parts in cut]
         with_links = [wishes.links or bool(passage.marks) for passage in passages]
         jobs = [(segment, links) for parts, links in zip(cut, with_links, strict=True) for segment in parts]
-        done = iter(self._sentences(jobs, wishes))
+        done = iter(self._sentences(jobs, wishes, pivot))
         return [
             self._assembled(passage, parts, [next(done) for _ in parts], language, wishes)
             for passage, parts in zip(passages, cut, strict=True)
@@ -144,24 +145,31 @@ class Interpreter:
             for segment, sentence, (start, _) in zip(parts, found, places, strict=True)
             for link in sentence.links
         ]
-        return Rendering(place(passage, text, links), tuple(found), language, wishes.to)
+        return Rendering(place(passage, text, links), tuple(found), language, wishes.to, tuple(links))
 
-    def _sentences(self, jobs: Sequence[tuple[Segment, bool]], wishes: Wishes) -> list[Sentence]:
+    def _sentences(self, jobs: Sequence[tuple[Segment, bool]], wishes: Wishes, pivot: str | None) -> list[Sentence]:
         """What becomes of each segment. The same text is searched for once."""
-        first = search_settings(self.translator.generation, wishes.search)
-        tag = wishes.to if self._has_tag(wishes.to) else None
         keys = [(segment.readable, segment.protected, segment.bent, links) for segment, links in jobs]
         todo = {key: job for key, job in zip(keys, jobs, strict=True) if job[0].has_words}
-        attempts = [
-            Attempt(segment, tag, links or wishes.links, wishes.alternatives, self.confidence)
-            for segment, links in todo.values()
-        ]
-        all_attempts(self.translator, attempts, first)
-        outcomes = dict(zip(todo, attempts, strict=True))
+        found: Sequence[Attempt | Chain]
+        if pivot is None:
+            found = self._attempts(list(todo.values()), wishes)
+        else:
+            half_way = self._attempts(list(todo.values()), replace(wishes, to=pivot, alternatives=0))
+            ready = [(one.carried(), one.with_links) for one in half_way if not one.failed]
+            second = iter(self._attempts(ready, wishes))
+            found = [Chain(one, None if one.failed else next(second)) for one in half_way]
+        outcomes = dict(zip(todo, found, strict=True))
         return [
             outcomes[key].sentence(segment, wishes.min_confidence) if key in outcomes else _as_it_is(segment)
             for key, (segment, _) in zip(keys, jobs, strict=True)
         ]
+
+    def _attempts(self, jobs: Sequence[tuple[Segment, bool]], wishes: Wishes) -> list[Attempt]:
+        tag = wishes.to if self._has_tag(wishes.to) else None
+        attempts = [Attempt(segment, tag, links, wishes.alternatives, self.confidence) for segment, links in jobs]
+        all_attempts(self.translator, attempts, search_settings(self.translator.generation, wishes.search))
+        return attempts
 
     def _fits(self, text: str) -> bool:
         most = min(LONGEST, self.translator.network.config.context - 1)
@@ -193,7 +201,7 @@ def _check_text(text: str, number: int) -> None:
 def _as_it_is(segment: Segment) -> Sentence:
     """Numbers, addresses and the like: nothing to translate, nothing to doubt."""
     text = "".join(_restored(segment))
-    return Sentence(segment.text, text, 1.0)
+    return unchanged(text, 1.0) if text == segment.text else Sentence(segment.text, text, 1.0)
 
 
 def _restored(segment: Segment) -> list[str]:
@@ -201,30 +209,9 @@ def _restored(segment: Segment) -> list[str]:
     return [behind.get(one, one) for one in segment.protected.text]
 
 
-def _unchanged(passage: Passage, language: str) -> Rendering:
-    notes: tuple[Note, ...] = ("same language",)
-    return Rendering(passage, (Sentence(passage.text, passage.text, 1.0, notes=notes),), language, language)
-
-
-def _fixed_again(before: Passage, rendering: Rendering) -> Passage:
-    """The passage half-way, with what must stay as it is where it stands now."""
-    fixed, at = [], 0
-    for start, end in before.fixed:
-        place = rendering.text.find(before.text[start:end], at)
-        if place >= 0:
-            at = place + end - start
-            fixed.append((place, at))
-    return replace(rendering.passage, fixed=tuple(fixed))
-
-
-def _chained(first: Rendering, second: Rendering) -> Rendering:
-    """One rendering of a text that went by way of another language; it is as sure as both steps are."""
-    notes: tuple[Note, ...] = ("pivot", *first.notes)
-    sentences = tuple(
-        replace(one, confidence=one.confidence * first.confidence, links=(), notes=(*notes, *one.notes))
-        for one in second.sentences
-    )
-    return Rendering(second.passage, sentences, first.language, second.to)
+def _same_language(passage: Passage, language: str) -> Rendering:
+    sentence = unchanged(passage.text, 1.0, ("same language",))
+    return Rendering(passage, (sentence,), language, language, sentence.links)
 
 
 def _moved(link: Link, source: int, target: int) -> Link:

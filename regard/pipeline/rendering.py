@@ -47,6 +47,8 @@ class Rendering:
     language: str | None
     """Of the source, as it was given or detected."""
     to: str | None
+    links: tuple[Link, ...] = ()
+    """As the sentences have them, in characters of the whole passage."""
 
     @property
     def text(self) -> str:

@@ -7,9 +7,11 @@ segments, white space that is, stays as it is.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import itemgetter
 
 from regard.documents.passage import Passage, Span
 from regard.text.glossary import Glossary, Term
@@ -64,18 +66,17 @@ class Kept:
 
     def __init__(self, stretches: Sequence[tuple[int, int, str]]) -> None:
         self.stretches = sorted(stretches)
-        self._ends = [end for _, end, _ in self.stretches]  # as sorted as the starts: none overlap
+        self._starts = [start for start, _, _ in self.stretches]  # as sorted as the ends: none overlap
 
     def between(self, start: int, end: int) -> list[tuple[int, int, str]]:
-        """Those between two places, counted from the first; one that is cut there is kept in parts."""
-        found = []
-        for left, right, words in self.stretches[bisect_right(self._ends, start) :]:
-            if left >= end:
-                break
-            whole = start <= left and right <= end
-            inner = words if whole else words[max(start - left, 0) : end - left]
-            found.append((max(left, start) - start, min(right, end) - start, inner))
-        return found
+        """Those between two places, counted from the first; nothing is cut inside of one."""
+        some = self.stretches[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
+        return [(left - start, right - start, words) for left, right, words in some]
+
+    def touches(self, start: int, end: int) -> bool:
+        """Whether one of them has anything of this stretch."""
+        index = bisect_left(self._starts, end) - 1
+        return index >= 0 and self.stretches[index][1] > start
 
 
 def segments(
@@ -85,21 +86,35 @@ def segments(
     text = passage.text
     own = Kept([(start, end, text[start:end]) for start, end in spans(text, passage.fixed)])
     found = glossary.find(text) if glossary else []
-    terms = [(start, end, term) for start, end, term in found if not own.between(start, end)]
+    terms = [(start, end, term) for start, end, term in found if not own.touches(start, end)]
     fixed = [(start, end, _as_it_stands(term, text[start:end])) for start, end, term in terms if not term.inflect]
-    bent = [(start, term) for start, _, term in terms if term.inflect]
+    bent = sorted((start, term) for start, _, term in terms if term.inflect)
     kept = Kept([*own.stretches, *fixed])
     result: list[Segment] = []
     at = 0
     for sentence in sentences(_without_borders(text, kept), language):
-        for part in pieces_that_fit(text[at : at + len(sentence)], fits):
+        for part in _pieces(text[at : at + len(sentence)], kept.between(at, at + len(sentence)), fits):
             places = [(start, end) for start, end, _ in kept.between(at, at + len(part))]
             for group, _ in in_groups(part, places, len(PLACEHOLDERS)):
                 end = at + len(group)
-                inside = tuple(term for start, term in bent if at <= start < end)
-                result += _segment(group, at, kept.between(at, end), inside)
+                first, last = (bisect_left(bent, place, key=itemgetter(0)) for place in (at, end))
+                result += _segment(group, at, kept.between(at, end), tuple(term for _, term in bent[first:last]))
                 at = end
     return result
+
+
+def _pieces(text: str, kept: Sequence[tuple[int, int, str]], fits: Callable[[str], bool]) -> Iterator[str]:
+    """What a model can read at a time. What is kept is one character for it, however long, and so is never cut."""
+    shrunk, done = [], 0
+    for start, end, _ in kept:
+        shrunk += [text[done:start], PLACEHOLDERS[0]]
+        done = end
+    longer = iter([end - start - 1 for start, end, _ in kept])
+    at = 0
+    for piece in pieces_that_fit("".join((*shrunk, text[done:])), fits):
+        end = at + len(piece) + sum(islice(longer, piece.count(PLACEHOLDERS[0])))
+        yield text[at:end]
+        at = end
 
 
 def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tuple[Term, ...]) -> list[Segment]:
@@ -117,6 +132,8 @@ def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tup
 
 def with_terms(segment: Segment) -> Segment:
     """The segment with its bent terms behind placeholders as well, as far as there are any left."""
+    if not segment.bent:
+        return segment
     kept = list(zip(segment.places, segment.protected.kept, strict=True))
     for term in segment.bent:
         found = re.search(rf"\b{re.escape(term.source)}\b", segment.text, re.IGNORECASE)
@@ -134,7 +151,8 @@ def _without_borders(text: str, kept: Kept) -> str:
     parts, at = [], 0
     for start, end, _ in kept.stretches:
         inner = text[start:end]
-        parts += [text[at:start], inner if inner.isdecimal() else "X" + "x" * (len(inner) - 1)]
+        first = "0" if inner[0].isdecimal() else "X"  # no sentence ends in "Fig. 3.2" or "on Jan. 5-7"
+        parts += [text[at:start], inner if inner.isdecimal() else first + "x" * (len(inner) - 1)]
         at = end
     return "".join((*parts, text[at:]))
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from html.entities import html5
 
 from regard.text.placeholders import PLACEHOLDERS
+from regard.text.words import UNSPACED
 
 Span = tuple[int, int]
 """From this character up to, not including, that one."""
@@ -119,7 +120,9 @@ KINDS = {  # the first that fits wins, so the longer ones stand before what they
         # printf and strftime. No space as a flag, and no word after it: "100 % discount", "100 %ige"
         r"(?<!\d)%(?:\(\w{1,64}+\)|<\w{1,64}+>|\d{1,2}\$)?[-+#0']*+(?:\*|\d{1,4})?(?:\.(?:\*|\d{1,3}))?"
         rf"(?:hh?|ll?|[Lqjzt])?(?:[A-Za-z@](?![A-Za-z]{{2}})|[dsuif](?={UNIT}(?!\w)))",
-        r"%L?\d{1,2}(?![\w$%])",  # Qt
+        r"(?<!\d)(?<!\d[ \xa0])%(?:\d{1,2}\$)?[ds](?=[A-Za-z])",  # %dth, %sfoo
+        r"(?<=\d)%[ds](?!\w)",  # 100%s
+        r"%L?\d{1,2}(?![\w$])",  # Qt
         r"(?<!\w)\$[A-Za-z_]\w*+(?:->\w++)*+",
         # Rails, Laravel: only with an underscore or a name that is usual, for ":yes" may lack but a space
         rf"""(?<![^\s"'(«„“]):(?:[a-z]++(?:_[a-z]++)++|{I18N_NAMES})(?![\w:])""",
@@ -199,11 +202,40 @@ def protect(text: str, spans: Sequence[Span]) -> Protected:
 
 
 def restore(protected: Protected, translated: str) -> str | None:
-    """The translation with what was kept; None unless it has each placeholder once, and none besides."""
+    """The translation with what was kept; None unless it has each placeholder once, and none besides.
+
+    None, too, where one touches a word or another one that it did not touch before: 5 and 7 must not become 57.
+    """
     if sorted(ANY_PLACEHOLDER.findall(translated)) != sorted(protected.marks):
+        return None
+    if _touching(translated) - _touching(protected.text):
         return None
     kept = dict(zip(protected.marks, protected.kept, strict=True))
     return ANY_PLACEHOLDER.sub(lambda mark: kept[mark[0]], translated)  # at once: what was kept may hold placeholders
+
+
+def restored_places(protected: Protected, translated: str) -> tuple[Span, ...]:
+    """Where in the restored text each of what was kept stands."""
+    kept = dict(zip(protected.marks, protected.kept, strict=True))
+    found: dict[str, Span] = {}
+    grown = 0
+    for mark in ANY_PLACEHOLDER.finditer(translated):
+        start = mark.start() + grown
+        found[mark[0]] = start, start + len(kept[mark[0]])
+        grown += len(kept[mark[0]]) - 1
+    return tuple(found[mark] for mark in protected.marks)
+
+
+def _touching(text: str) -> set[tuple[str, int]]:
+    """Placeholders with a letter, a digit or another placeholder right before (-1) or after (1) them."""
+    return {
+        (mark[0], side)
+        for mark in ANY_PLACEHOLDER.finditer(text)
+        for side in (-1, 1)
+        if 0 <= mark.start() + side < len(text)
+        and _is_in_word(beside := text[mark.start() + side])
+        and not UNSPACED.match(beside)
+    }
 
 
 def intact(source_kept: Sequence[str], text: str) -> bool:

@@ -1,7 +1,12 @@
 """Pieces -> words: which word of the text, as white space cuts it, each piece belongs to."""
 
+import re
 from collections.abc import Collection, Sequence
 
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Thai and Lao, Burmese, Khmer, kana, Han: no spaces between words, so anything may stand next to a letter."""
 NO_WORD = -1
 """For pieces that stand for no part of the text."""
 SPACES = ("▁", "Ġ")

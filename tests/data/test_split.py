@@ -70,6 +70,19 @@ def test_the_run_goes_on_with_the_parts(tmp_path: Path) -> None:
     assert all(path.is_file() for entry in (*found.train, *found.valid) for path in entry.paths(Path(found.dir)))
 
 
+def test_two_files_of_the_same_languages(tmp_path: Path) -> None:
+    entries = tuple(Files(tsv=f"{name}.tsv", columns=(1, 2), language="en", tag="de") for name in "ab")
+    for entry, count in zip(entries, (300, 200), strict=True):
+        lines = [f"{entry.tsv} {i}\tS {entry.tsv} {i}" for i in range(count)]
+        (tmp_path / str(entry.tsv)).write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    settings = DataSettings(dir=str(tmp_path), train=entries, split=Split(valid=0.1, test=0.1))
+    account = write_split(settings, tmp_path / "data")
+    written = [texts(tmp_path / "data", file.name) for file in (tmp_path / "data").glob("*.en")]
+    assert sum(map(len, written)) == account.kept == 500
+    assert len({entry.source for entry in split_settings(settings, tmp_path / "data").train}) == 2
+
+
 def test_a_part_without_pairs_is_an_error(tmp_path: Path) -> None:
     settings, parts = divided(tmp_path, ["A\tB"], Split(valid=0.01, test=0.01))
     with pytest.raises(InputError, match="no pair is left"):

@@ -46,6 +46,18 @@ def test_alignment(regard: Run) -> None:
     assert text.startswith("Tom")
     assert "0-0" in links.split()
 
+    long = "Tom is here. " * 300
+    assert len(regard("translate", long, "--to", "de", "--align").stdout.split(" ||| ")[1].split()) >= 600
+    assert " ||| " in regard("translate", "Guten Morgen.", "--from", "de", "--to", "fr", "--align").stdout
+    assert "plain text" in regard("translate", "x", "--to", "de", "--format", "html", "--align", code=2).stderr
+
+
+def test_lines_that_cannot_be_read(regard: Run, tmp_path: Path) -> None:
+    assert "cannot be read" in regard("translate", "-i", tmp_path, "--to", "de", code=4).stderr
+    if Path("/proc/self/mem").exists():  # which opens, and then cannot be read
+        assert "cannot be read" in regard("translate", "-i", "/proc/self/mem", "--to", "de", code=4).stderr
+    assert regard("translate", "--to", "de", "--format", "markdown", stdin="\ufeff# I am Tom\n").stdout.startswith("# ")
+
 
 def test_markup(regard: Run) -> None:
     said = regard("translate", "<p>I am <b>Tom</b>.</p>", "--to", "de", "--format", "html").stdout

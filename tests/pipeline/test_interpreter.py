@@ -122,6 +122,60 @@ def test_german_to_french_goes_by_way_of_english(box: Interpreter) -> None:
     assert "https://a.org" in found.text
 
 
+def said(text: str, like: Translation) -> Translation:
+    """A translation with these words, one piece each."""
+    words = text.split()
+    return Translation(text, like.score, -1.0, words, [-0.1] * len(words), True, None, like.source_ids, like.ids)
+
+
+def test_what_is_fixed_survives_both_halves_of_the_way(box: Interpreter) -> None:
+    document = html.parse("<p>Der Befehl <code>a</code> ist gut.</p>")
+    (found,) = box.render(document.passages, Wishes(to="fr"))
+    assert "<code>a</code>" in document.render([found.passage])
+
+
+def test_where_half_of_the_way_fails_the_source_stays(box: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not what is half-way, which is English."""
+    find = box.translator.find
+
+    def forgets(texts: list[str], how: Search, **more: object) -> list[list[Translation]]:
+        found = find(texts, how, **more)  # type: ignore[arg-type]
+        return [[said("Rien.", one) for one in row] for row in found] if more["to"] == "fr" else found
+
+    text = "Ich sehe {x}."
+    monkeypatch.setattr(box.translator, "find", forgets)
+    found = box.translate(text, to="fr", source="de")
+    assert found.text == text == found.sentences[0].source
+    assert {"pivot", "placeholders", "kept"} <= set(found.notes)
+    monkeypatch.undo()
+    found = box.translate("Ich bin sehr müde.", to="fr", source="de", min_confidence=1.0)
+    assert found.text == "Ich bin sehr müde."
+    assert {"pivot", "abstained"} <= set(found.notes)
+
+
+def test_nothing_is_no_translation(box: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = box.translator.find
+    monkeypatch.setattr(
+        box.translator,
+        "find",
+        lambda texts, how, **more: [[said("…", one) for one in row] for row in find(texts, how, **more)],
+    )
+    found = box.translate("I am here.", to="de")
+    assert found.text == "I am here."
+    assert "length" in found.notes
+
+
+def test_marks_stay_around_what_is_not_translated(box: Interpreter) -> None:
+    for page in (
+        "<p>Tom is here. <a href='x'>https://x.org/a</a> <b>12:30</b></p>",
+        "<p>Good morning. <code>a b</code>: <code>c d</code></p>",
+    ):
+        document = html.parse(page)
+        (found,) = box.render(document.passages, Wishes(to="de"))
+        written = document.render([found.passage])
+        assert page.split(". ", 1)[1] in written
+
+
 def test_what_is_there_already_stays(box: Interpreter) -> None:
     found = box.translate("Ich bin heute sehr müde.", to="de")
     assert found.text == "Ich bin heute sehr müde."

@@ -48,6 +48,22 @@ def test_more_to_carry_over_than_there_are_placeholders() -> None:
     assert joined(text, parts, [part.text for part in parts])[0] == text
 
 
+def test_what_is_kept_is_never_cut_and_takes_no_room() -> None:
+    code = "`" + ", ".join(f"w{i} z" for i in range(40)) + "`"
+    (segment,) = cut(f"The man said {code} is what I want.")
+    assert segment.protected.kept == (code,)
+    parts = cut(f"The man said that {code} is what I want, and that nobody else will ever get it from him.")
+    assert [part.protected.kept for part in parts] == [(code,), ()]
+    (segment,) = cut("Das alte Haus steht.", Glossary([Term("alte Haus", "x " * 50)]))
+    assert segment.protected.kept == ("x " * 50,)
+
+
+def test_an_abbreviation_before_a_number_ends_no_sentence() -> None:
+    for text in ("See Fig. 3.2 for details.", "On Jan. 5-7 we left.", "See pp. 10–20 there."):
+        assert len(cut(text)) == 1
+    assert len(cut("It costs 5 km. Then we left.")) == 2
+
+
 def test_capitals_are_read_in_small_letters() -> None:
     (segment,) = cut("WHERE IS THE STATION?")
     assert segment.readable == "Where is the station?"
@@ -71,3 +87,14 @@ def test_a_long_line_full_of_everything_takes_no_time() -> None:
     started = time.process_time()
     assert len(cut(text, Glossary([Term("Tom", "Thomas")]))) == 2500
     assert time.process_time() - started < 3
+
+
+def test_time_grows_with_the_text_and_not_faster() -> None:
+    glossary = Glossary([Term("5", "five", inflect=True), Term("a", "b", inflect=True)])
+
+    def seconds(count: int) -> float:
+        started = time.process_time()
+        cut("5 a " * count, glossary)
+        return time.process_time() - started
+
+    assert seconds(40_000) < 10 * max(seconds(10_000), 0.05)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.text.placeholders import PLACEHOLDERS
-from regard.text.protect import Protected, in_groups, intact, protect, restore, spans, widened
+from regard.text.protect import Protected, in_groups, intact, protect, restore, restored_places, spans, widened
 
 KEPT: dict[str, list[str]] = {
     # links and addresses
@@ -37,6 +37,9 @@ KEPT: dict[str, list[str]] = {
     "on %Y-%m-%d there": ["%Y-%m-%d"],
     "the folder %APPDATA% is": ["%APPDATA%"],
     "Qt has %1 and %2.": ["%1", "%2"],
+    "Tom came %dth, %sfoo": ["%dth", "%sfoo"],
+    "100%s of it, %1%2": ["100%s", "%1%2"],
+    "eine 100 %ige Lösung": ["100"],
     "Hi {name}, {0} and {}!": ["{name}", "{0}", "{}"],
     "as {user.name!r:>10} and {x:.2f}": ["{user.name!r:>10}", "{x:.2f}"],
     "Dear {{ user.name }} and {{{raw}}},": ["{{ user.name }}", "{{{raw}}}"],
@@ -256,6 +259,23 @@ def test_kept_texts_stand_behind_placeholders() -> None:
 @pytest.mark.parametrize("translated", ["", "①", "① ② ②", "① ① ②", "① ② ③", "1 2", "③ ④"])
 def test_a_placeholder_that_is_lost_or_doubled_or_new_is_noticed(translated: str) -> None:
     assert restore(Protected("① ②", ("a", "b"), ("①", "②")), translated) is None
+
+
+@pytest.mark.parametrize("translated", ["①② Hunde", "② ①er", "x① ②"])
+def test_what_was_kept_must_not_run_into_its_neighbours(translated: str) -> None:
+    assert restore(Protected("① and ②", ("5", "7"), ("①", "②")), translated) is None
+
+
+def test_what_touched_before_may_touch_again_and_so_may_what_knows_no_spaces() -> None:
+    assert restore(Protected("①② x①", ("5", "7"), ("①", "②")), "①② y") == "57 y"
+    assert restore(Protected("See ①.", ("5",), ("①",)), "请看①的书") == "请看5的书"
+
+
+def test_where_it_stands_then() -> None:
+    hidden = Protected("① and ②", ("{name}", "5 km"), ("①", "②"))
+    text = restore(hidden, "② und ①!")
+    assert text == "5 km und {name}!"
+    assert [text[start:end] for start, end in restored_places(hidden, "② und ①!")] == ["{name}", "5 km"]
 
 
 def test_what_was_kept_may_be_a_placeholder() -> None:
