@@ -1,6 +1,6 @@
 """Training speed: regard beside transformers' Seq2SeqTrainer and JoeyNMT, the same sizes and batches, taking turns.
 
-    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--alone | --joeynmt PYTHON]
+    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--replicas] [--joeynmt PYTHON]
 
 All learn the same random pairs, 16 to 32 tokens a side, in the same batches. Reported: target tokens a second, their
 ratio, and the model's own arithmetic (6 operations a parameter and token that it meets) as a share of what this
@@ -65,7 +65,7 @@ def random_batches(count: int, tokens: int, vocab: int) -> list[Batch]:
     return batches
 
 
-def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
+def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path, replicas: int = 0) -> float:
     """Seconds that the updates take, by the journal's own clock."""
     model = Seq2Seq(config)
     initialize(model, seed=1)
@@ -76,7 +76,7 @@ def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
         model=model,
         batches=lambda epoch: batches,
         validate=lambda: {"score": 0.0},
-        settings=TrainSettings(updates=updates, validate_every=updates, log_every=1, warmup=10),
+        settings=TrainSettings(updates=updates, validate_every=updates, log_every=1, warmup=10, replicas=replicas),
         seed=1,
         run=folder,
         device=torch.device("cpu"),
@@ -193,6 +193,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="regard only")
+    parser.add_argument("--replicas", action="store_true", help="also regard with one model on all cores")
     parser.add_argument("--joeynmt", metavar="PYTHON", help="of an environment with JoeyNMT")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -204,6 +205,8 @@ def main() -> None:
     batches = random_batches(options.updates + 1, options.tokens, config.vocab)
     tokens = sum(batch.tokens for batch in batches[1:])
     contenders = {"regard": ours}
+    if options.replicas:
+        contenders["one replica"] = partial(ours, replicas=1)
     if not options.alone:
         contenders["Seq2SeqTrainer"] = trainer
     if options.joeynmt:

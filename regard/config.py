@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import functools
 import json
+import math
 import tomllib
 import types
 import typing
@@ -130,6 +131,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             return float(value)
         except OverflowError:
             raise ConfigError(f"{where} is too large a number") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where} must be a finite number, not {value}")
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{where} must be {_spelled(hint)}, not {value!r}")
     return value

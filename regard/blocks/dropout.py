@@ -20,7 +20,7 @@ class Strip:
 
     def __init__(self) -> None:
         self._pattern = 0
-        self._rows: dict[float, Tensor] = {}
+        self._rows: dict[tuple[float, int], Tensor] = {}
         self._places = torch.default_generator
 
     def begin(self, pattern: int, places: int) -> None:
@@ -33,11 +33,13 @@ class Strip:
     def cut(self, like: Tensor, p: float) -> Tensor:
         """A mask of the shape of `like`. Until `begin`, torch's own generator chooses its place."""
         size = like.numel()
-        row = self._rows.get(p)
-        if row is None or len(row) < 2 * size:
+        # of this mask alone: had it to do with those before it, a run that is resumed would go another way
+        length = max(SHORTEST, 1 << (2 * size - 1).bit_length())
+        row = self._rows.get((p, length))
+        if row is None:
             generator = torch.Generator().manual_seed(self._pattern)
-            kept = torch.rand(max(SHORTEST, 2 * size), generator=generator) >= p
-            row = self._rows[p] = kept.to(torch.float32).div_(1.0 - p)
+            kept = torch.rand(length, generator=generator) >= p
+            row = self._rows[p, length] = kept.to(torch.float32).div_(1.0 - p)
         place = STEP * int(torch.randint((len(row) - size) // STEP + 1, (1,), generator=self._places))
         return row[place : place + size].view(like.shape).to(like.dtype)
 

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     from regard import hardware
 
     hardware.prepare()
+    from regard.pipeline.interpreter import BOX
     from regard.training.distributed import Workers
     from regard.training.recipe import load_recipe
     from regard.training.translation import open_run, reopen_run
@@ -54,6 +56,10 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
         raise UsageError("--set is for a new run; one that goes on keeps its recipe")
     run = paths[-1]
     recipe = reopen_run(run) if resume else load_recipe(paths[0], overrides)
+    if recipe.start == "box" and not Path("box").exists():
+        recipe = replace(recipe, start=str(BOX))
+    if resume and (run / "model").exists():
+        raise UsageError(f"{run}: is finished; its model is {run / 'model'}")
     workers = Workers(recipe.train.parallel)
     chosen = hardware.device(device)
     hardware.dtype(recipe.train.dtype, chosen)  # which complains about what this machine cannot do
@@ -92,6 +98,7 @@ def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", res
                 device=device,
                 workers=workers,
                 report=lambda record: show(record, bar),
+                where=prepared.where,
             ),
             resume=resume,
         )

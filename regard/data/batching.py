@@ -174,12 +174,14 @@ def drawn(ends: Sequence[int], weights: Sequence[float], seed: int, epoch: int) 
     """The rows of an epoch. A file's rows are dealt from one endless shuffled deck, weight × rows an epoch."""
     parts = []
     for file, (start, end, weight) in enumerate(zip([0, *ends], ends, weights, strict=False)):
-        count, size = round(weight * (end - start)), end - start
+        size = end - start
         if weight == 1 or not size:
             parts.append(np.arange(start, end))
             continue
         deck = np.argsort(draw(seed, FILE, file, np.arange(size)), kind="stable")
-        parts.append(start + deck[np.arange(epoch * count, (epoch + 1) * count) % size])
+        # what an epoch cannot take a part of, a later one takes whole: a tenth of three rows is one in some of them
+        dealt = np.arange(int(epoch * weight * size), int((epoch + 1) * weight * size))
+        parts.append(start + deck[dealt % size])
     return np.concatenate(parts)
 
 

@@ -112,9 +112,9 @@ def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: 
             longest, shortest = max(read_length, written_length), min(read_length, written_length)
             tag = tags[pair.file]
             if max(read_length + len(tag), written_length) > settings.max_tokens:
-                account.drop("more than max_tokens", _where(settings, pair.file, pair.line))
+                account.drop("more than max_tokens", where(settings, pair.file, pair.line))
             elif settings.max_ratio is not None and longest > settings.max_ratio * shortest:
-                account.drop("more than max_ratio", _where(settings, pair.file, pair.line))
+                account.drop("more than max_ratio", where(settings, pair.file, pair.line))
             else:
                 source.add([*tag, *read_codes])
                 target.add(written_codes)
@@ -143,11 +143,11 @@ def _finish(
             first = int(again.argmax())
             file = int(np.searchsorted(ends, first, side="right"))
             account.kept -= count
-            account.drop("duplicate", _where(settings, file, int(lines[first])), count)
+            account.drop("duplicate", where(settings, file, int(lines[first])), count)
             rows = np.flatnonzero(~again)
     if not len(rows):
         why = "; ".join(line.strip() for line in account.lines())
-        raise InputError(f"{_where(settings, 0, 1)}: no pair is left to train with ({why})")
+        raise InputError(f"{where(settings, 0, 1)}: no pair is left to train with ({why})")
     np.save(folder / "lines.npy", lines[rows])
     for side in sides:
         side.finish(rows)
@@ -180,7 +180,7 @@ def _repeated(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return again
 
 
-def _where(settings: DataSettings, file: int, line: int) -> str:
+def where(settings: DataSettings, file: int, line: int) -> str:
     return f"{settings.train[file].paths(Path(settings.dir))[0]}:{line}" if settings.train else "train"
 
 

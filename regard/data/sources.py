@@ -216,6 +216,8 @@ def aligned_lines(source: Path, target: Path, longest: int) -> Iterator[Found]:
 
 
 def _columns(line: str, columns: Sequence[int]) -> Sequence[str] | Bad:
+    if not line.strip():
+        return "", ""
     found = line.split("\t")
     if len(found) < max(columns):
         return Bad(

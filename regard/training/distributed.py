@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -18,6 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from regard.blocks.block import Block
 from regard.errors import TrainingError
+
+PATIENCE = timedelta(hours=24)
 
 
 class Workers:
@@ -44,7 +47,10 @@ class Workers:
         if self.alone:
             yield
             return
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        if device.type == "cuda":
+            torch.cuda.set_device(self.local_rank)  # or all of them would share the first
+        # the first one alone learns the tokenizer and reads the corpus, which takes hours; a lost one is noticed anyway
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         try:
             yield
         except RuntimeError as error:

@@ -1,6 +1,7 @@
 """What happened, line by line: log.jsonl, and TensorBoard's files where it is installed."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ class Journal:
         self._board = _tensorboard(run, update)
 
     def write(self, record: Record) -> None:
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        # JSON has no NaN; and only ASCII, so that a line is a line to everyone
+        finite = {name: None if _is_odd(value) else value for name, value in record.items()}
+        self._file.write(json.dumps(finite) + "\n")
         self._file.flush()
         if self._board is not None:
             for name, value in record.items():
@@ -38,7 +41,7 @@ class Journal:
 def read_log(run: Path) -> list[Record]:
     """The lines of a run's log; a last line that was cut off by a kill is left out."""
     try:
-        lines = (run / LOG).read_text(encoding="utf-8").splitlines()
+        lines = (run / LOG).read_bytes().split(b"\n")
     except FileNotFoundError:
         return []
     records = []
@@ -48,6 +51,10 @@ def read_log(run: Path) -> list[Record]:
         except ValueError:
             continue
     return records
+
+
+def _is_odd(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _tensorboard(run: Path, update: int) -> Any:

@@ -55,6 +55,8 @@ class Job:
     workers: Workers = field(default_factory=Workers)
     report: Callable[[Record], None] = lambda record: None
     """Where every line of the journal goes as well."""
+    where: Callable[[int], str] = str
+    """Where a row of the corpus came from, for people."""
 
 
 def train(job: Job, *, resume: bool = False) -> Progress:
@@ -100,7 +102,7 @@ class _Run:
         started = time.perf_counter() - progress.seconds
         window = _Window()
         stream = self.stream()
-        while progress.update < settings.updates:
+        while progress.update < settings.updates and not self.given_up:
             chunk = list(islice(stream, settings.accumulate))
             progress.update += 1
             numbers = self.step(chunk)
@@ -109,7 +111,9 @@ class _Run:
             if progress.update % settings.log_every == 0:
                 self.say({"kind": "train", **window.summary(progress)})
             finished = progress.update == settings.updates
-            stopping = self.anyone(asked.signal is not None)
+            stopping = self.total(float(asked.signal is not None)) > 0
+            if stopping and asked.signal is None:  # another worker was asked
+                asked.signal = signal.SIGTERM
             if finished or progress.update % settings.validate_every == 0:
                 finished = self.validate() or finished
                 self.save()
@@ -140,11 +144,13 @@ class _Run:
         rate = learning_rate(settings, update)
         if not math.isfinite(loss):
             self.bad_loss(chunk, loss)
+            self.progress.skipped += 1
             return _Numbers(loss, likelihood, tokens, rate, math.nan)
         longest = settings.clip or math.inf
         norm = float(whole(nn.utils.clip_grad_norm_(self.job.model.parameters(), longest)))
         if not math.isfinite(norm):
             self.bad_loss(chunk, norm)
+            self.progress.skipped += 1
         else:
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
@@ -208,7 +214,7 @@ class _Run:
 
     def validate(self) -> bool:
         """Measure, remember the best, and say whether to stop."""
-        progress, settings = self.progress, self.settings
+        progress = self.progress
         record: Record = {}
         workers = self.job.workers
         if workers.first or workers.sharded:  # a shard alone cannot be asked anything
@@ -216,13 +222,18 @@ class _Run:
                 self.job.model.eval()
                 record = self.job.validate()
         score = self.total(float(record.get("score", 0.0)) if workers.first else 0.0)
-        progress.score = score
-        if progress.best is None or score > progress.best:
+        progress.score = score if math.isfinite(score) else None
+        if math.isfinite(score) and (progress.best is None or score > progress.best):
             progress.best, progress.best_update, progress.waited = score, progress.update, 0
         else:
             progress.waited += 1
         self.say({"kind": "valid", "update": progress.update, "epoch": progress.epoch, **record})
-        return settings.stop_on != "none" and progress.waited >= settings.patience
+        return self.given_up
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nothing has improved for as long as the recipe waits."""
+        return self.settings.stop_on != "none" and self.progress.waited >= max(self.settings.patience, 1)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -251,16 +262,13 @@ class _Run:
 
     def bad_loss(self, chunk: list[Batch], value: float) -> None:
         where = f"update {self.progress.update}, epoch {self.progress.epoch}"
-        pairs = ", ".join(str(row) for batch in chunk for row in batch.rows.tolist()[:8])
+        pairs = ", ".join(self.job.where(row) for batch in chunk for row in batch.rows.tolist()[:8])
         if self.settings.bad_loss == "stop":
             raise TrainingError(f"the loss is {value} in {where}, in a batch with the pairs {pairs} …")
         self.say({"kind": "skipped", "update": self.progress.update, "loss": str(value), "pairs": pairs})
 
     def total(self, number: float) -> float:
         return float(self.job.workers.sum(torch.tensor([number], dtype=torch.float64, device=self.job.device)))
-
-    def anyone(self, flag: bool) -> bool:
-        return self.total(float(flag)) > 0
 
     def say(self, record: Record) -> None:
         if self.journal is not None:
@@ -288,13 +296,14 @@ class _Window:
         self.numbers.append(numbers)
 
     def summary(self, progress: Progress) -> Record:
-        tokens = sum(number.tokens for number in self.numbers)
         seconds = time.perf_counter() - self.started
+        learnt = [number for number in self.numbers if math.isfinite(number.loss)]  # the others were skipped
+        tokens = sum(number.tokens for number in learnt)
         record = {
             "update": progress.update,
             "epoch": progress.epoch,
-            "loss": sum(number.loss * number.tokens for number in self.numbers) / tokens,
-            "nll": -sum(number.likelihood * number.tokens for number in self.numbers) / tokens,
+            "loss": sum(number.loss * number.tokens for number in learnt) / tokens if tokens else math.nan,
+            "nll": -sum(number.likelihood * number.tokens for number in learnt) / tokens if tokens else math.nan,
             "rate": self.numbers[-1].rate,
             "norm": self.numbers[-1].norm,
             "tokens_per_second": tokens / seconds,

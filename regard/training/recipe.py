@@ -45,6 +45,10 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     for override in overrides:
         _lay_over(raw, override)
     recipe = read(Recipe, raw, str(path))
+    if not 0 <= recipe.seed < 2**63:
+        raise ConfigError(f"seed must be in 0 … 2^63, not {recipe.seed}")
+    if recipe.train.stop_on != "none" and not recipe.data.valid and recipe.data.split is None:
+        raise ConfigError(f"stop_on = '{recipe.train.stop_on}' needs data to validate on: [data] valid = …")
     if recipe.start:
         _check_started(recipe)
     else:

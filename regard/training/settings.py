@@ -69,6 +69,10 @@ class TrainSettings:
         for name in ("label_smoothing", "moving_average"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be in 0 … 1, but is {getattr(self, name)}")
+        if not 0 <= self.lr_floor <= 1:
+            raise ConfigError(f"lr_floor must be in 0 … 1, but is {self.lr_floor}")
+        if not self.eps > 0:
+            raise ConfigError(f"eps must be above 0, but is {self.eps}")
         if not 0 < self.lr < 10:
             raise ConfigError(f"lr {self.lr} is not a learning rate")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):

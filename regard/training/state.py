@@ -56,6 +56,8 @@ class Progress:
     """Validations since then."""
     score: float | None = None
     """The score of this checkpoint, where it was validated."""
+    skipped: int = 0
+    """Updates without a step, because the loss was no number."""
     stopped_by: int | None = None
     """The signal that ended the run before its time."""
 
@@ -87,13 +89,21 @@ def save(
 
 
 def load(folder: Path, model: nn.Module, optimizers: Optimizers, average: dict[str, Tensor] | None) -> Progress:
-    """Fill everything from the newest valid checkpoint, and say where it stood."""
+    """Fill everything from the newest valid checkpoint, and say where it stood: at the start, if there is none yet."""
+    for draft in folder.glob(".[0-9]*"):  # of a run that was killed while it wrote
+        shutil.rmtree(draft, ignore_errors=True)
+    if not checkpoints(folder):
+        return Progress()
     path = newest(folder)
     if path is None:
         raise TrainingError(f"{folder}: there is no whole checkpoint to go on from")
+    for later in checkpoints(folder):
+        if later.name > path.name:  # damaged: another is written in its place
+            shutil.rmtree(later)
     fill_from(read_file(path / WEIGHTS), parameters(model))
     progress = read(Progress, load_json(path / PROGRESS), str(path / PROGRESS))
-    make_moments(optimizers, progress.update)
+    progress.score = None  # it was that checkpoint's, not the next one's
+    make_moments(optimizers, progress.update - progress.skipped)
     fill_from(read_file(path / MOMENTS), moments(model, optimizers))
     if average is not None:
         fill_from(read_file(path / (AVERAGE if (path / AVERAGE).exists() else WEIGHTS)), average)
@@ -111,7 +121,7 @@ def moments(model: nn.Module, optimizers: Optimizers) -> dict[str, Tensor]:
     return named
 
 
-def make_moments(optimizers: Optimizers, update: int) -> None:
+def make_moments(optimizers: Optimizers, steps: int) -> None:
     """Optimisers make their moments with their first step; here they are made for them."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
@@ -120,7 +130,7 @@ def make_moments(optimizers: Optimizers, update: int) -> None:
                     optimizer.momentum(parameter)
                     continue
                 optimizer.state[parameter] = {
-                    "step": torch.tensor(float(update)),
+                    "step": torch.tensor(float(steps)),
                     "exp_avg": torch.zeros_like(parameter),
                     "exp_avg_sq": torch.zeros_like(parameter),
                 }
@@ -169,16 +179,22 @@ def validated(folder: Path) -> Iterator[tuple[Path, float]]:
 
 
 def chosen(folder: Path, count: int, *, best: bool) -> list[Path]:
-    """The checkpoints whose mean is the model: the last ones, or the best ones."""
+    """The checkpoints whose mean is the model: the last ones, or the best ones, of those that are whole."""
+    return [path for path in _ranked(folder, best=best) if damage(path) is None][-count:]
+
+
+def _ranked(folder: Path, *, best: bool) -> list[Path]:
+    """The validated ones, those that are wanted last."""
     listed = list(validated(folder))
     if best:
         listed.sort(key=lambda pair: pair[1])
-    return [path for path, _ in listed[-count:]]
+    return [path for path, _ in listed]
 
 
 def prune(folder: Path, count: int, *, best: bool) -> None:
-    """Remove what neither averaging nor going on (from two, in case one is damaged) will need."""
-    kept = {*chosen(folder, count, best=best), *checkpoints(folder)[-2:]}
+    """Remove what neither averaging nor going on (from two, in case one is damaged) will need. The best one stays."""
+    wanted = (*_ranked(folder, best=best)[-count:], *_ranked(folder, best=True)[-1:])
+    kept = {*wanted, *checkpoints(folder)[-2:]}
     for path in checkpoints(folder):
         if path not in kept:
             shutil.rmtree(path)

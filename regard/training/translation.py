@@ -11,6 +11,7 @@ run/recipe.json      the recipe, resolved: what `--resume` and everyone else rea
 """
 
 import dataclasses
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,11 @@ import torch
 from regard.config import load_json, plain, read
 from regard.data.account import Account
 from regard.data.batching import Batch, Epochs, collate
-from regard.data.cache import cached
+from regard.data.cache import cached, where
 from regard.data.ragged import Ragged
 from regard.data.sources import Pair, training_pairs, valid_pairs
 from regard.data.split import split_settings, write_split
-from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
+from regard.errors import ConfigError, InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
@@ -39,6 +40,7 @@ from regard.training.teacher import TranslationLoss
 from regard.weights import store
 from regard.weights.directory import Stored, new_directory, write_json
 from regard.weights.tensors import fill, parameters
+from regard.wording import counted
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 VALIDATION_ROWS = 64
@@ -57,6 +59,11 @@ class Prepared:
     epochs: Epochs
     valid: list[Pair]
     generation: Generation
+
+    def where(self, row: int) -> str:
+        """The line that a row of the corpus came from."""
+        corpus = self.epochs.corpus
+        return where(self.recipe.data, bisect_right(corpus.ends, row), int(corpus.lines[row]))
 
 
 def generation_of(recipe: Recipe, run: Path) -> Generation:
@@ -84,7 +91,7 @@ def check_files(recipe: Recipe) -> None:
 def open_run(run: Path, recipe: Recipe) -> None:
     """Make the run's directory; one that is there already is gone on with, or is somebody else's."""
     if run.exists():
-        raise UsageError(f"{run}: is there already; go on with --resume, or choose another name")
+        raise UsageError(f"{run}: is there already; go on with --resume, remove it, or choose another name")
     check_files(recipe)
     try:
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +112,7 @@ def _copy_start(recipe: Recipe, folder: Path) -> None:
         raise TaskError(f"{path}: is no translation model with a tokenizer, so no training can start from it")
     if stored.generation.start is None or stored.generation.pad is None:
         raise ModelError(f"{path}: does not say which tokens start a text and fill a batch")
-    config = dataclasses.replace(config, dropout=recipe.model.get("dropout", config.dropout))
+    config = read(Seq2SeqConfig, plain(config) | recipe.model, "[model]")
     with new_directory(folder) as draft:
         store.write(draft, Stored(fill(config, parameters(stored.model), path), stored.generation))
         tokenizer.save(draft)
@@ -138,6 +145,9 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     for line in corpus.account.lines():
         say(line)
     model, generation = _first_model(recipe, run, tokenizer), generation_of(recipe, run)
+    if recipe.data.max_tokens > model.config.context:
+        context = model.config.context
+        raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
     model.to(device)
     start, pad = _start_and_pad(generation)
     epochs = Epochs(
@@ -150,7 +160,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
         rank=workers.rank,
         world=workers.count,
     )
-    valid, _ = valid_pairs(recipe.data)
+    valid = _readable(valid_pairs(recipe.data)[0], tokenizer, model.config.context, say)
     loss = TranslationLoss(model, recipe.train.label_smoothing, recipe.train.agreement)
     return Prepared(
         recipe=recipe,
@@ -162,6 +172,18 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
         valid=valid,
         generation=generation,
     )
+
+
+def _readable(pairs: list[Pair], tokenizer: Tokenizer, context: int, say: Say) -> list[Pair]:
+    """The validation pairs that the model can read; that there are others is said now, and not after hours of work."""
+    for tag in {pair.tag for pair in pairs} - {None}:
+        if tokenizer.id_of(tag_piece(str(tag))) is None:
+            raise ConfigError(f"[data] valid has the tag '{tag}', which the tokenizer does not know")
+    lengths = [max(1 + len(tokenizer.encode(one.source)), len(tokenizer.encode_target(one.target))) for one in pairs]
+    kept = [pair for pair, length in zip(pairs, lengths, strict=True) if length <= context]
+    if len(kept) < len(pairs):
+        say(f"{counted(len(pairs) - len(kept), 'validation pair')} left out: longer than the model's context")
+    return kept
 
 
 def _first_model(recipe: Recipe, run: Path, tokenizer: Tokenizer) -> Seq2Seq:
@@ -224,13 +246,13 @@ def validation_loss(prepared: Prepared, device: torch.device) -> float:
 
 
 def _validation_batches(prepared: Prepared) -> Iterator[Batch]:
-    tokenizer, context = prepared.tokenizer, prepared.model.config.context
+    tokenizer = prepared.tokenizer
     start_token, pad = _start_and_pad(prepared.generation)
     rows = [
         ([*tag_of(pair, tokenizer), *tokenizer.encode(pair.source)], tokenizer.encode_target(pair.target))
         for pair in prepared.valid
     ]
-    rows = sorted((row for row in rows if max(map(len, row)) <= context), key=lambda row: len(row[0]))
+    rows.sort(key=lambda row: len(row[0]))
     for start in range(0, len(rows), VALIDATION_ROWS):
         part = rows[start : start + VALIDATION_ROWS]
         source, target = (_ragged([row[side] for row in part]) for side in (0, 1))

@@ -4,17 +4,19 @@ import json
 import math
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from training_jobs import Epoch, job, weights
+from training_jobs import Epoch, batch, job, weights
 
 from regard import hardware
+from regard.blocks import dropout
 from regard.errors import OutputError, TrainingError
 from regard.training import state
-from regard.training.journal import read_log
+from regard.training.journal import Journal, read_log
 from regard.training.loop import train
 
 
@@ -73,6 +75,108 @@ def test_killed_and_resumed_is_straight_through(tmp_path: Path, moment: int, cha
         [(r["update"], r["kind"], r.get("loss")) for r in read_log(tmp_path / name)] for name in ("run", "straight")
     ]
     assert said[0] == said[1], "and the journal has every line once"
+
+
+def test_a_large_batch_before_the_kill_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks are cut from rows of several lengths; which, has to do with the mask alone."""
+    monkeypatch.setattr(dropout, "SHORTEST", 1 << 9)
+    generator = torch.Generator().manual_seed(1)
+    batches = [batch(generator, rows=60 if number == 1 else 6, row=0) for number in range(12)]
+    straight, killed, resumed = (
+        replace(job(tmp_path / name, validate_every=4, report=report), batches=lambda epoch: batches)
+        for name, report in (("1", lambda record: None), ("2", kill_at(5)), ("2", lambda record: None))
+    )
+    train(straight)
+    with pytest.raises(Killed):
+        train(killed)
+    train(resumed, resume=True)
+    assert torch.equal(weights(resumed), weights(straight))
+
+
+def test_skipped_updates_are_skipped_again(tmp_path: Path) -> None:
+    def make(report: Any = lambda record: None, name: str = "run") -> Any:
+        made = job(tmp_path / name, bad_loss="skip", save_every=1, report=report)
+        forward = made.loss.forward
+
+        def spoilt(batch: Any) -> Any:
+            loss, likelihood = forward(batch)
+            return (loss * math.nan if int(batch.rows[0]) == 2 else loss), likelihood
+
+        made.loss.forward = spoilt
+        return made
+
+    straight = make(name="straight")
+    train(straight)
+    with pytest.raises(Killed):
+        train(make(kill_at(6)))
+    resumed = make()
+    assert train(resumed, resume=True).skipped == 1
+    assert torch.equal(weights(resumed), weights(straight))
+    assert "NaN" not in (tmp_path / "run" / "log.jsonl").read_text()
+
+
+def test_a_damaged_checkpoint_is_written_anew_and_is_in_no_mean(tmp_path: Path) -> None:
+    made = job(tmp_path / "run", average=3)
+    train(made)
+    folder = tmp_path / "run" / "state"
+    last = folder / "00000012" / state.WEIGHTS
+    sound = last.read_bytes()
+    last.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    assert [path.name for path in state.chosen(folder, 3, best=False)] == ["00000004", "00000008"]
+    train(job(tmp_path / "run", average=3), resume=True)
+    assert last.read_bytes() == sound
+    assert len(state.chosen(folder, 3, best=False)) == 3
+
+
+def test_a_score_belongs_to_its_checkpoint(tmp_path: Path) -> None:
+    """A run resumed from a validated checkpoint does not hand its score on to the next."""
+    with pytest.raises(Killed):
+        train(job(tmp_path / "run", validate_every=7, save_every=2, average=2, report=kill_at(8)))
+    train(job(tmp_path / "run", validate_every=7, save_every=2, average=2), resume=True)
+    assert [path.name for path in state.chosen(tmp_path / "run" / "state", 2, best=False)] == ["00000007", "00000012"]
+
+
+def test_a_run_that_gave_up_has_given_up(tmp_path: Path) -> None:
+    def made() -> Any:
+        return replace(job(tmp_path / "run", stop_on="loss", patience=2), validate=lambda: {"score": 1.0})
+
+    assert train(made()).update == 12
+    assert train(replace(made(), settings=replace(made().settings, updates=20)), resume=True).update == 12
+
+
+def test_the_best_one_stays(tmp_path: Path) -> None:
+    scores = iter([1.0, 9.0, 3.0, 2.0, 1.0, 0.5])
+    made = replace(job(tmp_path / "run", validate_every=2), validate=lambda: {"score": next(scores)})
+    train(made)
+    assert [path.name for path in state.chosen(tmp_path / "run" / "state", 1, best=True)] == ["00000004"]
+
+
+def test_resumed_before_its_first_checkpoint(tmp_path: Path) -> None:
+    straight, killed = job(tmp_path / "straight"), job(tmp_path / "run", report=kill_at(2))
+    train(straight)
+    with pytest.raises(Killed):
+        train(killed)
+    (tmp_path / "run" / "state" / ".00000004.half").mkdir(parents=True)
+    resumed = job(tmp_path / "run")
+    train(resumed, resume=True)
+    assert torch.equal(weights(resumed), weights(straight))
+    assert not list((tmp_path / "run" / "state").glob(".*"))
+
+
+def test_a_score_that_is_no_number_is_nobodys_best(tmp_path: Path) -> None:
+    scores = iter([math.nan, 2.0, 1.0])
+    made = replace(job(tmp_path / "run"), validate=lambda: {"score": next(scores)})
+    progress = train(made)
+    assert (progress.best, progress.best_update) == (2.0, 8)
+
+
+def test_a_journal_with_odd_line_ends(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 0)
+    journal.write({"kind": "valid", "update": 1, "sample": "a\u2028b\x85c"})
+    journal.close()
+    with (tmp_path / "log.jsonl").open("ab") as file:
+        file.write('{"kind": "ü'.encode()[:-1])
+    assert [record["sample"] for record in read_log(tmp_path)] == ["a\u2028b\x85c"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -234,13 +338,14 @@ def test_checkpoints_are_kept_for_averaging(tmp_path: Path) -> None:
     object.__setattr__(made, "validate", lambda: {"score": next(scores)})
     train(made)
     folder = tmp_path / "run" / "state"
-    assert [path.name for path in state.checkpoints(folder)] == ["00000008", "00000010", "00000012"]
+    names = [path.name for path in state.checkpoints(folder)]
+    assert names == ["00000006", "00000008", "00000010", "00000012"], "the last three, and the best"
     paths = state.chosen(folder, 3, best=False)
     mean = state.mean_weights(paths)
     single = [state.read_file(path / "weights.safetensors") for path in paths]
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, sum(one[name] for one in single) / 3)
-    assert [path.name for path in state.chosen(folder, 2, best=True)] == ["00000010", "00000012"]
+    assert [path.name for path in state.chosen(folder, 2, best=True)] == ["00000012", "00000006"]
 
 
 def test_the_moving_average_is_what_is_validated_and_kept(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def test_constant_and_no_warmup() -> None:
         ({"updates": 5, "clip": math.nan}, "clip"),
         ({"updates": 5, "betas": (0.9,)}, "betas"),
         ({"updates": 5, "optimizer": "muon", "parallel": "fsdp"}, "whole matrices"),
+        ({"updates": 5, "eps": 0.0}, "eps"),
+        ({"updates": 5, "lr_floor": -5.0}, "lr_floor"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None:
