@@ -6,7 +6,8 @@ r"""Message catalogues of gettext (.po, .pot): each msgid that has no msgstr yet
 
 Each line of a msgid is a passage; white space around it and \n stay. What is fuzzy is translated again and then no
 longer fuzzy: the flag and the previous msgid (#|) go, since both speak of the old translation. All other lines stay as
-they are: comments, the header, obsolete entries (#~), entries that have their msgstr.
+they are: comments, obsolete entries (#~), entries that have their msgstr, and the header but for its charset, which
+becomes UTF-8 (a template's is CHARSET): a translation may have letters that another does not have.
 
 Of an entry with a plural, msgstr[0] comes from msgid and all other forms from msgid_plural. Where the language has but
 one form, it is used for all numbers and comes from msgid_plural: "One file" would be wrong for two.
@@ -27,9 +28,13 @@ FIELD = re.compile(
 )
 MORE = re.compile(rf"\s*+{STRINGS}++")
 STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
-ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))")
+BYTE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2})")
+ESCAPE = re.compile(rf"(?P<bytes>(?:{BYTE.pattern})++)|\\.")
 SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
 WRITTEN = str.maketrans({character: f"\\{letter}" for letter, character in SHORT_ESCAPES.items()})
+LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+"""Bytes that are no UTF-8, as Python marks them -> as the characters that they are elsewhere."""
+CHARSET = re.compile(r"(charset=)(?!utf-?8\b)[\w.:-]++", re.IGNORECASE)
 FORMS = re.compile(r"nplurals\s*=\s*(\d{1,2})\b")
 MOST_FORMS = 10
 """More than any language has (Arabic: 6); a header that says more is not believed."""
@@ -103,8 +108,12 @@ def parse(text: str, all: bool = False) -> Catalog:
         added = lines[0][1] or "\n"
         lines[-1] = (lines[-1][0], added)
     entries = list(_entries([content for content, _ in lines]))
-    forms = _forms(entries)
-    changes: dict[int, list[str | Write]] = {}
+    header = next((entry.strings[0] for entry in entries if _is_header(entry)), None)
+    forms = _forms(header)
+    changes: dict[int, list[str | Write]] = {
+        place: [CHARSET.sub(r"\1UTF-8", "".join(lines[place]))]
+        for place in (range(header.start, header.stop) if header else ())
+    }
     passages: list[Passage] = []
     for entry in entries:
         changes |= _changes(entry, lines, forms, passages, all)
@@ -167,14 +176,15 @@ def _checked(entry: Entry) -> Entry:
     return entry
 
 
-def _forms(entries: Sequence[Entry]) -> int | None:
+def _is_header(entry: Entry) -> bool:
+    identity = entry.find("msgid")
+    return identity is not None and not identity.value and not entry.find("msgctxt")
+
+
+def _forms(header: Field | None) -> int | None:
     """How many plural forms the header says there are."""
-    for entry in entries:
-        identity = entry.find("msgid")
-        if identity and not identity.value and not entry.find("msgctxt"):
-            found = FORMS.search(entry.strings[0].value)
-            return int(found[1]) if found and 1 <= int(found[1]) <= MOST_FORMS else None
-    return None
+    found = FORMS.search(header.value) if header else None
+    return int(found[1]) if found and 1 <= int(found[1]) <= MOST_FORMS else None
 
 
 # ---- entries -> what changes ----
@@ -258,7 +268,9 @@ def _unescaped(raw: str) -> str:
 
 
 def _character(found: re.Match[str]) -> str:
-    octal, hexadecimal, letter = found.groups()
-    if letter is None:
-        return chr(int(octal, 8) if octal else int(hexadecimal, 16))
-    return SHORT_ESCAPES.get(letter, found[0])
+    """Of one escape, or of a row of bytes: \\303\\251 is one letter."""
+    if found["bytes"] is None:
+        return SHORT_ESCAPES.get(found[0][1:], found[0])
+    digits = [escape[1:] for escape in BYTE.findall(found[0])]
+    raw = bytes(int(one[1:], 16) if one[0] == "x" else int(one, 8) & 0xFF for one in digits)
+    return raw.decode("utf-8", "surrogateescape").translate(LATIN)

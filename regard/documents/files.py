@@ -2,11 +2,14 @@
 
     film.srt   ->   "subtitles"   ->   read_text: the text, and how it was encoded   ->   parse   ->   a Document
 
-Texts are UTF-8, or UTF-16 where a byte order mark says so. What was read with a mark is written with it, and line ends
-are never touched.
+Texts are UTF-8, unless a byte order mark or the file's own words say otherwise: <meta charset>, <?xml encoding?>, a
+catalogue's header. They are written as they were read, and what an encoding does not have as &#8364;, but catalogues
+become UTF-8. Line ends are never touched.
 """
 
 import codecs
+import re
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -26,17 +29,39 @@ FORMATS: dict[Format, tuple[str, ...]] = {
 }
 """Format -> how the names of its files end. A module beside this one has the name of each."""
 
-Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"]
-MARKS: dict[Encoding, bytes] = {
-    "utf-8-sig": codecs.BOM_UTF8,
-    "utf-16-le": codecs.BOM_UTF16_LE,
-    "utf-16-be": codecs.BOM_UTF16_BE,
+
+@dataclass(frozen=True)
+class Encoding:
+    codec: str
+    mark: bytes = b""
+    """The byte order mark before the text."""
+    missing: Literal["strict", "xmlcharrefreplace"] = "strict"
+    """What becomes of characters that it does not have."""
+
+
+UTF_8 = Encoding("utf-8")
+MARKED = [
+    Encoding("utf-8", codecs.BOM_UTF8),
+    Encoding("utf-32-le", codecs.BOM_UTF32_LE),  # before that of UTF-16, which it begins with
+    Encoding("utf-32-be", codecs.BOM_UTF32_BE),
+    Encoding("utf-16-le", codecs.BOM_UTF16_LE),
+    Encoding("utf-16-be", codecs.BOM_UTF16_BE),
+]
+XML = rb"""\s*+<\?xml\s[^>]{0,200}?\sencoding\s*+=\s*+["']"""
+META = rb"""<meta\s[^>]{0,200}?\bcharset\s*+=\s*+["']?"""
+DECLARATIONS: dict[Format, re.Pattern[bytes]] = {
+    "html": re.compile(rb"(?:\A%b|%b)([\w.:-]++)" % (XML, META), re.IGNORECASE),
+    "memory": re.compile(rb"\A%b([\w.:-]++)" % XML),
+    "catalog": re.compile(rb'Content-Type:[^"\n]{0,200}?charset=([\w.:-]++)', re.IGNORECASE),
 }
-"""The byte order mark of each encoding that has one."""
+"""How a file says what its encoding is."""
+ASCII = bytes(range(128))
+WINDOWS = re.compile(rb"[\x80-\x9f]")
+"""Characters in windows-1252; in ISO-8859-1, for which it is often taken, controls that no text has."""
 
 
 def format_of(path: Path) -> Format:
-    found = next((format for format, suffixes in FORMATS.items() if path.suffix.lower() in suffixes), None)
+    found = _named(path)
     if found is None:
         known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
         raise UsageError(
@@ -44,6 +69,10 @@ def format_of(path: Path) -> Format:
             "give it the one that fits what is in it"
         )
     return found
+
+
+def _named(path: Path) -> Format | None:
+    return next((format for format, suffixes in FORMATS.items() if path.suffix.lower() in suffixes), None)
 
 
 def parse(text: str, format: Format, *, source: str | None, target: str | None) -> Document:
@@ -66,22 +95,45 @@ def read_text(path: Path) -> tuple[str, Encoding]:
         raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    encoding: Encoding = next((name for name, mark in MARKS.items() if raw.startswith(mark)), "utf-8")
-    mark = MARKS.get(encoding, b"")
-    codec = encoding.removesuffix("-sig")
+    format = _named(path)
+    declared = _declared(raw, DECLARATIONS[format]) if format in DECLARATIONS else UTF_8
+    encoding = next((marked for marked in MARKED if raw.startswith(marked.mark)), declared)
     try:
-        return raw[len(mark) :].decode(codec), encoding
+        text = raw[len(encoding.mark) :].decode(encoding.codec)
     except UnicodeDecodeError as error:
-        place = len(mark) + error.start
+        place = len(encoding.mark) + error.start
         line = raw.count(b"\n", 0, place) + 1
         raise InputError(
-            f"{path}: line {line}: byte {place + 1} of the file (0x{raw[place]:02X}) is not {codec.upper()}; "
+            f"{path}: line {line}: byte {place + 1} of the file (0x{raw[place]:02X}) is not {encoding.codec.upper()}; "
             "save the file as UTF-8"
         ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"{path}: line {line}: has a NUL, as no text does; if it is UTF-16, save the file as UTF-8")
+    return text, UTF_8 if format == "catalog" and not encoding.mark else encoding
 
 
-def write_text(path: Path, text: str, encoding: Encoding = "utf-8") -> None:
-    raw = MARKS.get(encoding, b"") + text.encode(encoding.removesuffix("-sig"))
+def _declared(raw: bytes, declaration: re.Pattern[bytes]) -> Encoding:
+    """As the file says, if that is known and has ASCII in it: the declaration was just read as such. What is UTF-8 and
+    not ASCII is UTF-8 whatever is said, for nothing else looks like it."""
+    said = declaration.search(raw)
+    codec = said[1].decode("ascii") if said else ""
+    if _decoded(ASCII, codec) != _decoded(ASCII, "ascii") or (not raw.isascii() and _decoded(raw, "utf-8") is not None):
+        return UTF_8
+    if codecs.lookup(codec).name == "iso8859-1" and WINDOWS.search(raw):
+        codec = "windows-1252"
+    return Encoding(codec, missing="xmlcharrefreplace")
+
+
+def _decoded(raw: bytes, codec: str) -> str | None:
+    try:
+        return raw.decode(codec)
+    except (LookupError, UnicodeError):
+        return None
+
+
+def write_text(path: Path, text: str, encoding: Encoding = UTF_8) -> None:
+    raw = encoding.mark + text.encode(encoding.codec, encoding.missing)
     try:
         path.write_bytes(raw)
     except OSError as error:

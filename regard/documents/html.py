@@ -7,19 +7,20 @@
     template  <ul>\\n <li>, passage 0, </li>\\n</ul>
 
 Runs of white space within a passage become one space, as a browser shows them; entities become characters and come
-back as &lt; &gt; &amp; and, where the file has it, &nbsp;. Markup at the ends of a passage, pairs around all of it too,
-is left in the template. Texts in attributes (alt, title, placeholder, aria-label, a page's description) are passages of
-their own, one for all tags that are the same.
+back as &lt; &gt; &amp; and, where the file has it, &nbsp;. What other programs fill in, {{ name }} or <%= name %>, is a
+fixed stretch and comes back as it was. Markup at the ends of a passage, pairs around all of it and {% if %} too, stays
+outside. Texts in attributes (alt, title, placeholder, aria-label, a page's description) are passages of their own, one
+for all tags that are the same.
 """
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from regard.documents.passage import Mark, Passage, Span
-from regard.documents.tags import ENTITY, RAW_TEXT, WHITE, Kind, Token, attributes, decoded, partners, tokens
+from regard.documents.tags import ENTITY, RAW_TEXT, TEMPLATE, WHITE, Kind, Token, attributes, decoded, partners, tokens
 
 CODE = frozenset(["code", "kbd", "samp", "var"])
 DRAWN = frozenset(["svg", "math"])
@@ -35,11 +36,14 @@ SPOKEN = frozenset(["alt", "title", "placeholder", "aria-label"])
 BREAK = re.compile(rf"[{WHITE}]*+<br[{WHITE}/>]", re.IGNORECASE)
 """There is a space behind it in the passage, for words not to run together, and none in the file."""
 WHITE_RUN = re.compile(f"([{WHITE}]+)")
+STEERING = re.compile(r"<%(?!=)|\{%")
+"""How a template begins that says nothing itself."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """A token of a run. `element` is the number of the one that must come out as it is, -1 where there is none."""
+    """A token of a run. `element` is the number of what must come out as it is, be it the element around the token or
+    the template that it is; -1 where it need not."""
 
     kind: Kind
     name: str
@@ -60,6 +64,8 @@ class HtmlDocument:
     """A raw tag -> where texts are in it, and which passages they are."""
     nbsp: str
     """How the file writes a no-break space."""
+    templates: dict[int, set[str]]
+    """The number of a passage -> which templates are in it. All else of the kind was written with entities."""
 
     def render(self, translated: Sequence[Passage]) -> str:
         assert len(translated) == len(self.passages), "a translation for each passage"
@@ -74,28 +80,32 @@ class HtmlDocument:
                 text, tag = passage.text[done : mark.at], mark.raw.strip(WHITE)
                 text, done = text.lstrip(" ") if broken else text, mark.at
                 broken = bool(BREAK.match(mark.raw)) or (broken and not text)
-                out.append(self._escaped(text.rstrip(" ") if BREAK.match(mark.raw) else text))
+                out.append(self._escaped(text.rstrip(" ") if BREAK.match(mark.raw) else text, piece))
                 out.append(mark.raw.replace(tag, tags[tag]) if tag in tags else mark.raw)
-            out.append(self._escaped(passage.text[done:].lstrip(" ") if broken else passage.text[done:]))
+            out.append(self._escaped(passage.text[done:].lstrip(" ") if broken else passage.text[done:], piece))
         return "".join(out)
 
     def _filled(self, tag: str, translated: Sequence[Passage]) -> str:
         out, done = [], 0
         for (start, end), number in self.attributes[tag]:
             quote = tag[:start].rstrip(WHITE)[-1]
-            out += [tag[done:start], self._escaped(translated[number].text).replace(quote, html.escape(quote))]
+            out += [tag[done:start], self._escaped(translated[number].text, number, {quote: html.escape(quote)})]
             done = end
         return "".join([*out, tag[done:]])
 
-    def _escaped(self, text: str) -> str:
-        return html.escape(text, quote=False).replace("\xa0", self.nbsp)
+    def _escaped(self, text: str, number: int, more: Mapping[str, str] = {}) -> str:
+        """The text of this passage, or a part of it, as it is written."""
+        own = self.templates.get(number, set())
+        spelled = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": self.nbsp, **more})
+        parts = TEMPLATE.split(text) if own else [text]
+        return "".join(part if part in own else part.translate(spelled) for part in parts)
 
 
 def parse(text: str) -> HtmlDocument:
     reader = _Reader(text)
     reader.read(list(tokens(text)))
     nbsp = next((spelling for spelling in ("&nbsp;", "&#160;", "&#xa0;") if spelling in text), "\xa0")
-    return HtmlDocument(reader.pieces, reader.passages, reader.attributes, nbsp)
+    return HtmlDocument(reader.pieces, reader.passages, reader.attributes, nbsp, reader.templates)
 
 
 # --- runs
@@ -107,6 +117,7 @@ class _Reader:
     pieces: list[str | int] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     attributes: dict[str, list[tuple[Span, int]]] = field(default_factory=dict)
+    templates: dict[int, set[str]] = field(default_factory=dict)
     _run: list[_Item] = field(default_factory=list)
 
     def read(self, found: Sequence[Token]) -> None:
@@ -115,15 +126,16 @@ class _Reader:
         number = 0
         while number < len(found):
             token = found[number]
-            last = closing.get(number, -1) if token.kind == "open" and self._is_kept(token) else -1
+            unclosed = len(found) - 1 if token.name == "pre" else -1  # for a browser, too, it goes on to the end
+            last = closing.get(number, unclosed) if token.kind == "open" and self._is_kept(token) else -1
             if last < 0:
                 self._spoken(token)
-                self._add(_Item(*token))
+                self._add(_Item(*token, element=number if token.kind == "template" else -1))
+            elif token.name in DRAWN:
+                self._add(_Item("single", token.name, token.start, found[last].end))
             elif blocks[number] < blocks[last + 1]:
                 self._end_run()
                 self.pieces.append(self.text[token.start : found[last].end])
-            elif token.name in DRAWN:
-                self._add(_Item("single", token.name, token.start, found[last].end))
             else:
                 self._run += [_Item(*inner, element=number) for inner in found[number : last + 1]]
             number = max(number, last) + 1
@@ -152,11 +164,11 @@ class _Reader:
         found = []
         for name, (start, end) in spans:
             value = tag[start:end].strip(WHITE)
-            text = WHITE_RUN.sub(" ", decoded(value))
-            if name in wanted and tag[start - 1] in "\"'" and any(map(str.isalnum, text)):
+            parts = TEMPLATE.split(value)
+            if name in wanted and tag[start - 1] in "\"'" and any(map(str.isalnum, decoded("".join(parts[::2])))):
                 start += len(tag[start:end]) - len(tag[start:end].lstrip(WHITE))
                 found.append(((start, start + len(value)), len(self.passages)))
-                self.passages.append(Passage(text))
+                self._add_passage(_value(parts), parts[1::2])
         if found:
             self.attributes[tag] = found
 
@@ -184,12 +196,13 @@ class _Reader:
         if run[last - 1].kind == "text":
             run[last - 1].end = run[last - 1].start + len(self._raw(run[last - 1]).rstrip(WHITE))
         self.pieces.append(len(self.passages))
-        self.passages.append(_passage(self.text, run[first:last]))
+        templates = [self._raw(item) for item in run[first:last] if item.kind == "template"]
+        self._add_passage(_passage(self.text, run[first:last]), templates)
         self.pieces += [self.text[run[last - 1].end : end], *map(self._raw, run[last:])]
 
     def _core(self, run: Sequence[_Item]) -> Span:
         """The run without what is markup or white space only at its ends, and without pairs around all of it."""
-        texts = [at for at, item in enumerate(run) if item.kind == "text" and self._raw(item).strip(WHITE)]
+        texts = [at for at, item in enumerate(run) if self._says_something(item)]
         first, last, left, right = 0, len(run), texts[0], texts[-1] + 1
         while first < left:
             item = run[first]
@@ -201,6 +214,15 @@ class _Reader:
         while last > right and (run[last - 1].kind != "close" or run[last - 1].partner >= right):
             last -= 1
         return first, last
+
+    def _says_something(self, item: _Item) -> bool:
+        raw = self._raw(item)
+        return bool(raw.strip(WHITE)) if item.kind == "text" else item.kind == "template" and not STEERING.match(raw)
+
+    def _add_passage(self, passage: Passage, templates: Sequence[str]) -> None:
+        if templates:
+            self.templates[len(self.passages)] = set(templates)
+        self.passages.append(passage)
 
 
 def _pair(run: Sequence[_Item]) -> None:
@@ -289,12 +311,25 @@ def _passage(text: str, run: Sequence[_Item]) -> Passage:
     writer = _Writer()
     for item in run:
         raw = text[item.start : item.end]
-        if item.kind != "text" and BREAK.match(raw):
-            writer.add_break(raw)
-        elif item.kind != "text":
-            writer.marks.append(Mark(writer.length, raw, item.kind))
-        elif item.element >= 0:
+        if item.kind == "template":
+            writer.add_fixed(raw, item.element)
+        elif item.kind == "text" and item.element >= 0:
             writer.add_fixed(decoded(raw), item.element)
-        else:
+        elif item.kind == "text":
             writer.add_flowing(raw)
+        elif BREAK.match(raw):
+            writer.add_break(raw)
+        else:
+            writer.marks.append(Mark(writer.length, raw, item.kind))
+    return writer.passage()
+
+
+def _value(parts: Sequence[str]) -> Passage:
+    """Of an attribute: a text, a template, a text, and so on."""
+    writer = _Writer()
+    for number, part in enumerate(parts):
+        if number % 2:
+            writer.add_fixed(part, number)
+        else:
+            writer.add(WHITE_RUN.sub(" ", decoded(part)))
     return writer.passage()

@@ -4,10 +4,11 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from regard.documents.passage import Passage
+from regard.documents.passage import Mark, Passage
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 LEADING_WHITE = re.compile(r"[\s\ufeff]*+")  # a byte order mark, where it was not taken off, is no part of a text
@@ -40,6 +41,28 @@ def edges(text: str) -> tuple[str, str, str]:
     assert found is not None  # it matches nothing at all, too
     core = text[found.end() :].rstrip()
     return found[0], core, text[found.end() + len(core) :]
+
+
+def paired(marks: Sequence[Mark], names: Sequence[str]) -> tuple[Mark, ...]:
+    """The marks, each with its name: what closes has that of what it closes. What is opened here and closed elsewhere,
+    or crosses another, stands for itself."""
+    found = list(marks)
+    waiting: list[int] = []
+    open_ones: Counter[str] = Counter()
+    for place, (mark, name) in enumerate(zip(marks, names, strict=True)):
+        if mark.kind == "open":
+            waiting.append(place)
+            open_ones[name] += 1
+        elif mark.kind == "close" and not open_ones[name]:
+            found[place] = replace(mark, kind="single")
+        elif mark.kind == "close":
+            while names[opened := waiting.pop()] != name:
+                open_ones[names[opened]] -= 1
+                found[opened] = replace(marks[opened], kind="single")
+            open_ones[name] -= 1
+    for opened in waiting:
+        found[opened] = replace(marks[opened], kind="single")
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@
     passage   text "Click here to wait.", marks ** at 6 and ** at 10
 
 Lines of a paragraph are joined, by a space, and are written as one line; where a line break is meant (two spaces or a
-backslash at the end of a line) it is a single mark. Code, front matter, HTML blocks, rules and link definitions are not
-touched. inline.py knows what is inside a paragraph.
+backslash at the end of a line) it is a single mark. Code, formulas, front matter, HTML blocks, rules and link
+definitions are not touched. What only some readers of Markdown know, boxes with a label and lists of definitions, keeps
+its lines. inline.py knows what is inside a paragraph, untouched.py where that ends which is not touched.
 """
 
 import re
@@ -17,36 +18,21 @@ from itertools import pairwise
 from regard.documents.inline import BREAK, label, passage
 from regard.documents.join import lines_of
 from regard.documents.passage import Passage
+from regard.documents.untouched import INDENT, QUOTE, block_end, column_of, front_matter_end, matched
 
-QUOTE = re.compile(r"(?:[ \t]{0,3}+>)*+")
-INDENT = re.compile(r"[ \t]*+")
-MARKER = re.compile(r"[ \t]*+(?:[-*+]|(\d{1,9})[.)])(?:[ \t]++|$)")
+MARKER = re.compile(r"[ \t]*+(?:[-*+:]|(\d{1,9})[.)])(?:[ \t]++|$)")  # : is that of a definition
 BOX = re.compile(r"\[[ xX]\][ \t]++")
 HEADING = re.compile(r"[ \t]*+#{1,6}+(?:[ \t]++|$)")
 RULE = re.compile(r"[ \t]*+([-*_])(?:[ \t]*+\1){2,}+[ \t]*+$")
 UNDERLINE = re.compile(r"[ \t]*+(?:=++|-++)[ \t]*+$")
-FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
 DEFINITION = re.compile(r"[ \t]{0,3}+\[(?!\^)((?:\\.|[^\[\]\\])++)\]:[ \t]*+\S")
 NOTE = re.compile(r"[ \t]{0,3}+\[\^[^\s\[\]]++\]:[ \t]++")
 DELIMITERS = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+(?:\||$))++[ \t]*+$")
 PIPE = re.compile(r"(?<!\\)\|")
-BLOCKS = (
-    "address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt "
-    "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link "
-    "main menu menuitem nav noframes ol optgroup option p param search section summary table tbody td tfoot th thead "
-    "title tr track ul"
-)
-RAW = "script|pre|style|textarea"
-HTML = [  # how a block of HTML begins, and the line with which it ends
-    (re.compile(rf"[ \t]*+<(?:{RAW})(?=[\s>]|$)", re.I), re.compile(rf"</(?:{RAW})>", re.I)),
-    (re.compile(r"[ \t]*+<!--"), re.compile("-->")),
-    (re.compile(r"[ \t]*+<\?"), re.compile(r"\?>")),
-    (re.compile(r"[ \t]*+<!\[CDATA\["), re.compile(r"\]\]>")),
-    (re.compile(r"[ \t]*+<![A-Za-z]"), re.compile(">")),
-    (re.compile(rf"[ \t]*+</?(?:{'|'.join(BLOCKS.split())})(?=[\s/>]|$)", re.I), re.compile(r"^[ \t>]*$")),
-]  # fmt: skip
-TAG_ALONE = re.compile(r"""[ \t]*+</?[A-Za-z][\w-]*+(?:[^<>"']|"[^"]*+"|'[^']*+')*+>[ \t]*+$""")
-BLANK = HTML[-1][1]
+ALERT = re.compile(r"[ \t]*+\[![\w-]++\][+-]?(?:[ \t]++|$)")
+CONTAINER = re.compile(r"[ \t]*+:{3,}+[ \t]*+(?:[\w-]++|\{[^{}]*+\})*+(?:[ \t]++|$|\[)")
+ADMONITION = re.compile(r'[ \t]*+(?:(?:!!!|\?{3}\+?)[ \t]++[\w -]*+(?:"|$)|===[ \t]++")')
+"""The labels of boxes, up to their titles: > [!NOTE] Title, :::note Title, :::note[Title], !!! note "Title"."""
 DEEPEST = 20
 """Lists in lists on one line; each is looked for in all the rest of it."""
 LIKE_A_BLOCK = re.compile(r"(?:#{1,6}+(?=[ \t]|$)|[-+*](?=[ \t]|$)|>|=++$|~~~|\d{1,9}(?=[.)](?:[ \t]|$)))")
@@ -110,7 +96,7 @@ class _Line:
 def parse(text: str) -> MarkdownDocument:
     lines = [_Line(line.rstrip(" \t"), line[len(line.rstrip(" \t")) :], end) for line, end in lines_of(text)]
     definitions = (DEFINITION.match(line.raw.lstrip("> \t")) for line in lines)
-    reader = _Reader(lines, {label(found[1]) for found in definitions if found})
+    reader = _Reader(lines, [line.raw for line in lines], {label(found[1]) for found in definitions if found})
     reader.read()
     return MarkdownDocument(reader.pieces, reader.passages, frozenset(reader.cells))
 
@@ -118,6 +104,8 @@ def parse(text: str) -> MarkdownDocument:
 @dataclass
 class _Reader:
     lines: Sequence[_Line]
+    raw: Sequence[str]
+    """Of each line."""
     labels: set[str]
     """Of link definitions."""
     pieces: list[str | int] = field(default_factory=list)
@@ -130,7 +118,7 @@ class _Reader:
     """How many > are before the line."""
 
     def read(self) -> None:
-        at = self._front_matter()
+        at = self._keep(0, front_matter_end(self.raw))
         while at < len(self.lines):
             at = self._block(at)
         self._end_paragraph()
@@ -140,17 +128,10 @@ class _Reader:
         self.pieces += [line.all for line in self.lines[start:end]]
         return end
 
-    def _front_matter(self) -> int:
-        if self.lines and self.lines[0].raw in ("---", "+++"):
-            for at in range(1, len(self.lines)):
-                if self.lines[at].raw in (self.lines[0].raw, "..."):
-                    return self._keep(0, at + 1)
-        return 0
-
     def _block(self, at: int) -> int:
         """Reads a line, or all lines of what begins with it. -> the next line"""
         line = self.lines[at]
-        quote = _match(QUOTE, line.raw)
+        quote = matched(QUOTE, line.raw)
         rest, depth = line.raw[len(quote) :], quote.count(">")
         if not rest.strip():
             return self._keep(at, at + 1)
@@ -167,19 +148,20 @@ class _Reader:
             return self._keep(at, at + 1)
         line.prefix = quote + self._markers(line.raw, quote)
         text = line.text
-        if fence := FENCE.match(text):
-            return self._keep(at, self._fence_end(at, fence[1], depth))
-        if end := self._html_end(at, text):
+        if end := block_end(self.raw, at, len(line.prefix), self._columns, bool(self._paragraph)):
             return self._keep(at, end)
         if HEADING.match(text):
             self._heading(line)
+            return at + 1
+        if opening := self._box_opening(text):
+            self._box(line, opening)
             return at + 1
         if not self._paragraph and DEFINITION.match(text):
             return self._keep(at, at + 1)
         if NOTE.match(text):
             self._end_paragraph()
         for pattern in (NOTE, INDENT, BOX if MARKER.search(line.prefix) else INDENT):
-            line.prefix += _match(pattern, line.text)
+            line.prefix += matched(pattern, line.text)
         if not line.text:  # an item whose text begins in the next line, if anywhere
             return self._keep(at, at + 1)
         self._paragraph.append(line)
@@ -187,10 +169,10 @@ class _Reader:
 
     def _is_code(self, raw: str, quote: str) -> bool:
         """Four columns further in than the text around it."""
-        column = _column(raw, len(quote) + len(_match(INDENT, raw[len(quote) :])))
+        column = column_of(raw, len(quote) + len(matched(INDENT, raw[len(quote) :])))
         while self._columns and self._columns[-1] > column:
             self._columns.pop()
-        base = self._columns[-1] if self._columns else _column(quote + " " * bool(quote), len(quote) + bool(quote))
+        base = self._columns[-1] if self._columns else column_of(quote + " " * bool(quote), len(quote) + bool(quote))
         return column >= base + 4
 
     def _markers(self, raw: str, quote: str) -> str:
@@ -203,38 +185,34 @@ class _Reader:
             if self._paragraph and (marker.end() == len(raw) or (marker[1] not in (None, "1") and not self._columns)):
                 break
             self._end_paragraph()
-            start = _column(raw, done + len(_match(INDENT, raw[done:])))
-            while self._columns and self._columns[-1] > start:
-                self._columns.pop()
+            start = column_of(raw, done + len(matched(INDENT, raw[done:])))
             done = marker.end()
-            self._columns.append(_column(raw, done))
-            done += len(_match(QUOTE, raw[done:]))
+            self._begin_item(start, column_of(raw, done))
+            done += len(matched(QUOTE, raw[done:]))
         return raw[len(quote) : done]
 
-    def _fence_end(self, at: int, fence: str, depth: int) -> int:
-        closing = re.compile(rf"[ \t>]*+{re.escape(fence[0])}{{{len(fence)},}}+$")
-        for end in range(at + 1, len(self.lines)):
-            if closing.match(self.lines[end].raw):
-                return end + 1
-            if _match(QUOTE, self.lines[end].raw).count(">") < depth:
-                return end
-        return len(self.lines)
+    def _begin_item(self, start: int, text: int) -> None:
+        """From one column on, with its text from another."""
+        while self._columns and self._columns[-1] > start:
+            self._columns.pop()
+        self._columns.append(text)
 
-    def _html_end(self, at: int, text: str) -> int:
-        """The line behind a block of HTML, 0 if none begins here."""
-        ending = next((ending for beginning, ending in HTML if beginning.match(text)), None)
-        if not ending and not self._paragraph and TAG_ALONE.match(text):
-            ending = BLANK
-        if not ending:
-            return 0
-        for end in range(at, len(self.lines)):
-            if ending.search(self.lines[end].raw):
-                return end if ending is BLANK else end + 1
-        return len(self.lines)
+    def _box_opening(self, text: str) -> str:
+        """The label of a box that begins or ends here, or nothing. An alert can only be what its quote begins with."""
+        alert = matched(ALERT, text) if self._depth and not self._paragraph else ""
+        return alert or matched(CONTAINER, text) or matched(ADMONITION, text)
+
+    def _box(self, line: _Line, opening: str) -> None:
+        self._end_paragraph()
+        if opening.lstrip()[0] in "!?=":  # what is in it is four columns further in
+            start = column_of(line.raw, len(line.prefix) + len(matched(INDENT, opening)))
+            self._begin_item(start, start + 4)
+        line.prefix += opening
+        self._title(line, line.text.removesuffix({'"': '"', "[": "]"}.get(opening[-1], "")))
 
     def _heading(self, line: _Line) -> None:
         self._end_paragraph()
-        line.prefix += _match(HEADING, line.text)
+        line.prefix += matched(HEADING, line.text)
         core = line.text
         bare = core.rstrip("#")
         if bare != core and (not bare or bare[-1] in " \t"):
@@ -242,6 +220,10 @@ class _Reader:
         start = core.rfind("{")
         if core.endswith("}") and start > 0 and core[start - 1] in " \t":  # {#name}
             core = core[:start].rstrip()
+        self._title(line, core)
+
+    def _title(self, line: _Line, core: str) -> None:
+        """A line by itself, with a passage that may have something behind it."""
         self.pieces.append(line.prefix)
         self._passage(core, core, {})
         self.pieces.append(line.text[len(core) :] + line.white + line.end)
@@ -306,13 +288,3 @@ class _Reader:
         if words:
             self.passages.append(found)
         return words
-
-
-def _match(pattern: re.Pattern[str], text: str) -> str:
-    """What it matches at the start, which may be nothing."""
-    found = pattern.match(text)
-    return found[0] if found else ""
-
-
-def _column(raw: str, at: int) -> int:
-    return len(raw[:at].expandtabs(4))

@@ -22,18 +22,17 @@ from regard.documents.wordmap import Cell, WordMap, hull
 def place(source: Passage, target: str, links: Sequence[Link]) -> Passage:
     """The translation with the marks of the source; links say which stretch of the source became which of the target.
 
-    A stretch that is linked as one is cut only where the source's marks cut it, and only if it was copied (so that
-    H<sub>2</sub>O stays) or at the signs around its word. Where nothing is linked, words are linked by their order.
+    A stretch that is linked as one is cut around what is fixed in it and was copied; else only where the source's marks
+    cut it, and only if it was copied (so that H<sub>2</sub>O stays) or at the signs around its word. Where nothing is
+    linked, words are linked by their order.
     """
     if target == source.text:
         return Passage(target, source.marks, source.fixed)
-    fixed = set(source.fixed)
-    copied = {there for here, there in links if here in fixed and source.text[slice(*here)] == target[slice(*there)]}
     words = WordMap(source, target, links)
     nodes = _tree(source)
     _want(nodes, words)
     _settle(nodes[0], words)
-    return Passage(target, tuple(_written(nodes[0], words)), tuple(sorted(copied)))
+    return Passage(target, tuple(_written(nodes[0], words)), tuple(sorted(there for _, there in words.copies)))
 
 
 @dataclass(eq=False, repr=False, slots=True)

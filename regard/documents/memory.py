@@ -11,12 +11,13 @@ which most files name, is not looked up.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from regard.documents.join import Template, raw_text
+from regard.documents.join import Template, paired, raw_text
 from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
 
@@ -28,10 +29,17 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 TAG_NAME = re.compile(r"</?+([^\s/>]++)")
-WHOLE = {"bpt", "ept", "ph", "it", "ut"}
+WHOLE: dict[str, Literal["open", "close", "single"]] = {
+    "bpt": "open", "ept": "close", "ph": "single", "it": "single", "ut": "single",
+}  # fmt: skip
 """Elements whose content is markup of another format: each is one mark, with all that is in it."""
+PAIR = re.compile(
+    r"""<[^\s/>]++(?:\s++(?!i\s*+=)[^\s=/>]++\s*+=\s*+(?:"[^"]*+"|'[^']*+'))*+\s++i\s*+=\s*+["']([^"']*+)"""
+)
+"""What a <bpt> and its <ept> have in common."""
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 WHITE = b" \t\r\n"
+Kind = Literal["open", "close", "single", "text"]
 
 
 @dataclass
@@ -179,24 +187,43 @@ def _white_before(raw: bytes, place: int) -> bytes:
 def _passage(raw: str) -> Passage:
     pieces: list[str] = []
     marks: list[Mark] = []
-    length = depth = begun = 0  # depth: how many elements we are in, from the first on that is one mark as a whole
+    names: list[str] = []
+    around = [""]  # the names of the elements that we are in, no two the same
+    length = 0
+    for kind, found in _taken_apart(raw):
+        if kind == "text":
+            pieces.append(found)
+            length += len(found)
+            continue
+        name = _name(found)
+        if name in WHOLE:  # an <ept> closes nothing outside the element that it is in, or tags would no longer nest
+            kind, pair = WHOLE[name], PAIR.match(found)
+            names.append(f"{around[-1]} {pair[1] if pair else ''}")
+        elif kind == "open":
+            around.append(f"{name} {len(marks)}")
+            names.append(around[-1])
+        else:
+            names.append(around.pop() if kind == "close" else "")
+        marks.append(Mark(length, found, kind))
+    return Passage("".join(pieces), paired(marks, names))
+
+
+def _taken_apart(raw: str) -> Iterator[tuple[Kind, str]]:
+    """Characters, and what is a mark: a tag, or an element with all that is in it."""
+    depth = begun = 0  # depth: how many elements we are in, from the first on that is one mark as a whole
     for token in TOKEN.finditer(raw):
         kind = _kind(token)
         if depth:
             depth += {"open": 1, "close": -1}.get(kind, 0)
             if not depth:
-                marks.append(Mark(length, raw[begun : token.end()]))
-        elif kind == "open" and _name(token) in WHOLE:
+                yield "single", raw[begun : token.end()]
+        elif kind == "open" and _name(token[0]) in WHOLE:
             depth, begun = 1, token.start()
-        elif kind != "text":
-            marks.append(Mark(length, token[0], kind))
         else:
-            pieces.append(_characters(token))
-            length += len(pieces[-1])
-    return Passage("".join(pieces), tuple(marks))
+            yield kind, _characters(token) if kind == "text" else token[0]
 
 
-def _kind(token: re.Match[str]) -> Literal["open", "close", "single", "text"]:
+def _kind(token: re.Match[str]) -> Kind:
     if token.lastgroup == "tag":
         if token[0].endswith("/>"):
             return "single"
@@ -205,8 +232,8 @@ def _kind(token: re.Match[str]) -> Literal["open", "close", "single", "text"]:
     return "single" if token.lastgroup == "silent" or (token.lastgroup == "entity" and not known) else "text"
 
 
-def _name(token: re.Match[str]) -> str:
-    found = TAG_NAME.match(token[0])
+def _name(raw: str) -> str:
+    found = TAG_NAME.match(raw)
     return found[1] if found else ""
 
 

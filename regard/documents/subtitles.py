@@ -6,19 +6,19 @@ r"""Subtitles, SubRip (.srt) and WebVTT (.vtt): what is said in each is a passag
     you</i> so.                             the translation in two lines again, about as long as each other
 
 Lines are joined, since a sentence goes over several; but one that begins with a dash or a note is somebody else's turn
-and a passage of its own. The dash, notes at either end and {\an8} at the start stay where they are, as does a line
-without a letter or a digit. Files are seldom what they should be: numbers may be missing, blank lines may be missing or
-too many, times may have a dot or overlap. A line with two times and an arrow is all that is asked for.
+and a passage of its own. The dash, notes at either end and {\an8} at the start stay where they are (an {\i1} that ends
+again does not), as does a line without a letter or a digit. Files are seldom what they should be: numbers may be
+missing, blank lines may be missing or too many, times may have a dot or overlap. A line with two times and an arrow is
+all that is asked for.
 """
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.documents.join import as_it_is, fill, lines_of, raw_text
+from regard.documents.join import as_it_is, fill, lines_of, paired, raw_text
 from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
 
@@ -33,6 +33,8 @@ LONGEST_LINE = 42
 SUBRIP_TAG = r"</?+(?i:i|b|u|s|font|c|v|lang|ruby|rt|span|em|strong|br)\b[^<>]*+>"
 WEBVTT_TAG = r"<[^<>]*+>"
 TAG_NAME = re.compile(r"</?+\s*+([A-Za-z]++)")
+OVERRIDE = re.compile(r"\\(\d?[A-Za-z]++)([^\\{}]*+)")
+r"""One of those in braces: its name, and a value. {\i0} and {\c}, with 0 or without one, end what another began."""
 TOKEN = (
     r"(?P<tag>{tag})|(?P<override>\{{\\[^{{}}]*+\}})|(?P<note>[♩♪♫♬])|(?P<white>[ \t\r\n\f\v]++)"
     r"|(?P<dash>[-–—]++(?!\d))|(?P<entity>{entity})|(?P<text>[^<{{&♩♪♫♬ \t\r\n\f\v]++|[<{{&])"
@@ -191,10 +193,11 @@ def _text_within(tokens: Sequence[re.Match[str]]) -> tuple[int, int]:
     """Which tokens are the passage: those after a note, a dash or {\\an8} at the start and before a note at the end."""
     kinds = [token.lastgroup for token in tokens]
     first, last = 0, len(tokens)
+    taken_back = {_name(token[0]) for token in tokens if token.lastgroup == "override" and _kind(token[0]) == "close"}
     for place, kind in enumerate(kinds):
-        if kind in ("note", "dash", "override"):
+        if kind in ("note", "dash") or (kind == "override" and _name(tokens[place][0]) not in taken_back):
             first = place + 1
-        elif kind not in ("tag", "white"):
+        elif kind not in ("tag", "override", "white"):
             break
     for place in range(len(tokens) - 1, first, -1):
         if kinds[place] == "note":
@@ -215,7 +218,7 @@ def _passage(tokens: Sequence[re.Match[str]]) -> Passage:
     length = 0
     for token in tokens:
         if token.lastgroup in ("tag", "override"):
-            marks.append(Mark(length, token[0], _kind(token)))
+            marks.append(Mark(length, token[0], _kind(token[0])))
             continue
         text = ENTITIES[token[0]] if token.lastgroup == "entity" else token[0]
         if token.lastgroup == "white":
@@ -224,45 +227,24 @@ def _passage(tokens: Sequence[re.Match[str]]) -> Passage:
             pieces.append(text)
             length += len(text)
     text = "".join(pieces).rstrip(" ")  # a space before the tags at the end
-    return Passage(text, _paired([replace(mark, at=min(mark.at, len(text))) for mark in marks]))
+    marks = [replace(mark, at=min(mark.at, len(text))) for mark in marks]
+    return Passage(text, paired(marks, [_name(mark.raw) for mark in marks]))
 
 
-def _kind(token: re.Match[str]) -> Literal["open", "close", "single"]:
-    name = TAG_NAME.match(token[0])
-    if name is None or name[1].lower() == "br" or token[0].endswith("/>"):
+def _kind(raw: str) -> Literal["open", "close", "single"]:
+    if raw.startswith("{"):
+        return "open" if any(value not in ("", "0") for _, value in OVERRIDE.findall(raw)) else "close"
+    name = TAG_NAME.match(raw)
+    if name is None or name[1].lower() == "br" or raw.endswith("/>"):
         return "single"
-    return "close" if token[0].startswith("</") else "open"
+    return "close" if raw.startswith("</") else "open"
 
 
-def _paired(marks: Sequence[Mark]) -> tuple[Mark, ...]:
-    """What is opened here and closed elsewhere, or crosses another, stands for itself."""
-    found = list(marks)
-    waiting: list[tuple[str, int]] = []
-    open_ones: Counter[str] = Counter()
-    for place, mark in enumerate(marks):
-        if mark.kind == "single":
-            continue
-        name = _name(mark)
-        if mark.kind == "open":
-            waiting.append((name, place))
-            open_ones[name] += 1
-            continue
-        if not open_ones[name]:
-            found[place] = replace(mark, kind="single")
-            continue
-        while waiting:
-            other, opened = waiting.pop()
-            open_ones[other] -= 1
-            if other == name:
-                break
-            found[opened] = replace(marks[opened], kind="single")
-    for _, opened in waiting:
-        found[opened] = replace(marks[opened], kind="single")
-    return tuple(found)
-
-
-def _name(mark: Mark) -> str:
-    name = TAG_NAME.match(mark.raw)
+def _name(raw: str) -> str:
+    """The same for what opens and what closes it; no tag has that of an override."""
+    if raw.startswith("{"):
+        return "".join(f"\\{name}" for name in sorted(name for name, _ in OVERRIDE.findall(raw)))
+    name = TAG_NAME.match(raw)
     return name[1].lower() if name else ""
 
 

@@ -4,22 +4,18 @@
     atoms  Hier, klicken, .                    the translation in the least pieces that marks can go around
     cells  Click -> atoms 1..2, here -> 0..1   what each linked stretch of the source became
 
-An atom is a word, a sign, or what is linked as one. Runs of atoms are (first, after the last).
+An atom is a word, a sign, what is linked as one, or a fixed stretch that was copied: only the marks that were inside
+it can be inside it again. Runs of atoms are (first, after the last).
 """
 
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 from regard.documents.passage import Link, Passage, Span
-
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Thai and Lao, Burmese, Khmer, kana, Han: no spaces between words, so a mark may go between any two characters."""
+from regard.text.words import UNSPACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,8 @@ class WordMap:
 
     def __init__(self, source: Passage, target: str, links: Sequence[Link]) -> None:
         text = source.text
-        parts, seams = _cut(links or _by_position(text, target), source, target)
+        self.copies = _copies(source, target, links)
+        parts, seams = _cut(self.copies, _apart(links or _by_position(text, target), self.copies), source, target)
         self.atoms = _atoms(target, [there for _, there in parts], seams)
         self.cells, used = _cells(parts, self.atoms)
         self.by_end = sorted(self.cells, key=lambda cell: cell.end)
@@ -74,20 +71,91 @@ def _by_position(source: str, target: str) -> list[Link]:
     return [(here[step * len(here) // steps], there[step * len(there) // steps]) for step in range(steps)]
 
 
-def _cut(links: Sequence[Link], source: Passage, target: str) -> tuple[list[Link], list[int]]:
+# --- fixed stretches
+
+
+def _copies(source: Passage, target: str, links: Sequence[Link]) -> list[Link]:
+    """Where the target has each fixed stretch: in what it is linked to, or else the next that is nobody's yet. The long
+    ones come first, which others may be a part of."""
+    fixed = sorted(span for span in source.fixed if span[0] < span[1])
+    found: dict[Span, Span] = {}
+    taken = bytearray(len(target))
+
+    def claim(span: Span, places: Iterator[Span]) -> None:
+        """The first that is free and begins or ends inside a word only if the stretch does."""
+        for there in places:
+            cuts = any(_is_cut(target, b) and not _is_cut(source.text, a) for a, b in zip(span, there, strict=True))
+            if not cuts and not any(taken[slice(*there)]):
+                found[span] = there
+                taken[slice(*there)] = b"1" * (there[1] - there[0])
+                return
+
+    words = {span: source.text[slice(*span)] for span in sorted(fixed, key=lambda span: span[0] - span[1])}
+    linked: dict[Span, list[Span]] = {}
+    for here, there in links:
+        for span in _meeting(fixed, here):
+            linked.setdefault(span, []).append(there)
+    for span, word in words.items():
+        claim(span, chain.from_iterable(_places(word, target, there) for there in linked.get(span, [])))
+    anywhere = {word: _places(word, target, (0, len(target))) for word in words.values()}
+    for span, word in words.items():
+        if span not in found:
+            claim(span, anywhere[word])
+    return sorted(found.items())
+
+
+def _places(word: str, text: str, within: Span) -> Iterator[Span]:
+    at = text.find(word, *within)
+    while at >= 0:
+        yield at, at + len(word)
+        at = text.find(word, at + len(word), within[1])
+
+
+def _apart(links: Sequence[Link], copies: Sequence[Link]) -> list[Link]:
+    """What the links say of the rest: "x()," -> "x()!" says that , became !. What was copied became its copy only."""
+    became = dict(copies)
+    fixed, copied = list(became), sorted(became.values())
+    parts: list[Link] = []
+    for here, there in links:
+        held, got = _meeting(fixed, here), _meeting(copied, there)
+        if [became[span] for span in held] == got:
+            parts += zip(_around(held, here), _around(got, there), strict=True)
+        elif not held:
+            parts += [(here, part) for part in _around(got, there)]
+    return parts
+
+
+def _meeting(spans: Sequence[Span], other: Span) -> list[Span]:
+    """Those that have a character of it; they are in order, and none overlap."""
+    first = bisect_right(spans, other[0], key=lambda span: span[1])
+    return list(spans[first : bisect_left(spans, other[1], key=lambda span: span[0])])
+
+
+def _around(spans: Sequence[Span], other: Span) -> list[Span]:
+    """What it has before, between and after them, be it nothing."""
+    edges = [other[0], *(edge for span in spans for edge in span), other[1]]
+    return [(start, max(start, end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+# --- links -> parts
+
+
+def _cut(copies: Sequence[Link], links: Sequence[Link], source: Passage, target: str) -> tuple[list[Link], list[int]]:
     """The links, cut where marks cut their source, and the places inside copied stretches where they are cut.
 
     "in." -> "anmelden." becomes two links if a mark stands before the full stop. "here" -> "hier," goes without
     its comma: words were taken from space to space then, and the comma came from none.
     """
     cuts = sorted({mark.at for mark in source.marks})
-    parts, seams = [], []
+    copied = [_pieces(here, there[0], cuts) for here, there in copies]
+    whole = [part for pieces in copied for part in pieces if target[slice(*part[1])].strip()]
+    parts = []
     for here, there in links:
         (start, end), (first, last) = _bare(here, source.text), _bare(there, target)
         inside = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
         if inside and source.text[start:end] == target[first:last]:
-            seams += [first + at - start for at in inside]
-            parts += [((a, b), (first + a - start, first + b - start)) for a, b in pairwise([start, *inside, end])]
+            copied.append(_pieces((start, end), first, cuts))
+            parts += copied[-1]
             continue
         (a, b), (c, d) = _word(start, end, source.text), _word(first, last, target)
         if a in inside or a == start:
@@ -98,7 +166,15 @@ def _cut(links: Sequence[Link], source: Passage, target: str) -> tuple[list[Link
             end, last = b, d
         parts.append(((start, end), (first, last)))
     bare = [(_bare(here, source.text), _bare(there, target)) for here, there in parts]
-    return [(here, there) for here, there in bare if here[0] < here[1] and there[0] < there[1]], seams
+    whole += [(here, there) for here, there in bare if here[0] < here[1] and there[0] < there[1]]
+    return whole, [there[0] for pieces in copied for _, there in pieces[1:]]
+
+
+def _pieces(here: Span, first: int, cuts: Sequence[int]) -> list[Link]:
+    """A stretch that was copied, in as many links as marks make of it. `first`: where the copy begins."""
+    start, end = here
+    inside = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+    return [((a, b), (first + a - start, first + b - start)) for a, b in pairwise([start, *inside, end])]
 
 
 def _bare(span: Span, text: str) -> Span:
@@ -176,6 +252,11 @@ def _is_sign(character: str) -> bool:
 
 def _is_accent(character: str) -> bool:
     return character > "\u02ff" and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d")
+
+
+def _is_cut(text: str, at: int) -> bool:
+    """Whether a word goes on over this place."""
+    return 0 < at < len(text) and _splits(text, at)
 
 
 def _splits(text: str, at: int) -> bool:

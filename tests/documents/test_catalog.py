@@ -260,6 +260,41 @@ def test_escapes_that_gettext_knows() -> None:
     assert document.passages == [Passage("aAB\\q")]
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (r"Caf\303\251", "Café"),
+        (r"\xc3\xA9\101", "éA"),
+        (r"\342\202\254 5", "€ 5"),
+        (r"Caf\351", "Café"),  # not UTF-8: as in ISO-8859-1
+        (r"\303\251\351\303", "ééÃ"),
+        (r"\777", "ÿ"),
+        (r"\\303\\251", r"\303\251"),
+    ],
+)
+def test_bytes_are_utf_8(written: str, meant: str) -> None:
+    document = parse(f'msgid "{written}"\nmsgstr ""\n')
+    assert document.passages == [Passage(meant)]
+    assert copied(document).endswith('msgstr "' + meant.replace("\\", "\\\\") + '"\n')
+
+
+def test_bytes_go_over_lines() -> None:
+    assert parse('msgid "Caf\\303"\n"\\251"\nmsgstr ""\n').passages == [Passage("Café")]
+
+
+@pytest.mark.parametrize("charset", ["CHARSET", "ISO-8859-1", "us-ascii", "KOI8-R", "UTF-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_header_says_utf_8(charset: str, end: str) -> None:
+    whole = (HEADER + '\nmsgid "charset=x"\nmsgstr "charset=y"\n').replace("\n", end)
+    assert copied(parse(whole.replace("charset=UTF-8", f"charset={charset}"))) == whole
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8"])
+def test_a_header_that_says_so_stays(charset: str) -> None:
+    whole = HEADER.replace("charset=UTF-8", f"charset={charset}")
+    assert copied(parse(whole)) == whole
+
+
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="needs gettext's msgfmt")
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_gettext_takes_it(end: str, tmp_path: Path) -> None:

@@ -112,6 +112,27 @@ BYTE_EQUAL = [
     "<img alt='a'><img alt='b'> c",
     "<my-thing>a</my-thing>",
     "<p>a&#160;b</p>",
+    "<p>Hello <%= name %>!</p>",
+    "{% if a > b %}One{% else %}Two{% endif %}",
+    "a {% if b && c > d %} e",
+    "a ${b && c} d {{ e < f }} g {{{h}}}",
+    "a {{ b\n  && '<i>' }} c",
+    "<a href=\"<%= url('x', \"y\") %>\" title='To <%= t('x') && \"y\" %> z'>a</a>",
+    "<option {% if a > b %}selected{% endif %}>One",
+    "<div <%= a > b %>>a</div>",
+    "<a <%= link title='Home' %>>a</a>",
+    "<code>a {{ b && c }}</code> d",
+    "a &lt;%= b %&gt; <%= c %> d",
+    "<code>&lt;%= b %&gt;</code> a",
+    "a {{ b</p><p>c }} d",
+    "<script>{{</script><p>a</p>}}",
+    "a {% b",
+    "a {{ b {% c ${ d",
+    "<?xml:namespace prefix = o ns = 'urn:x' /><p>a</p>",
+    "a<?php b->c(); ",
+    "<? a",
+    "a <svg><path/></svg> b <math><mi>x</mi></math>",
+    "<pre>a\n  b <p>c\n",
 ]
 
 
@@ -154,6 +175,16 @@ def test_what_is_spelled_otherwise(raw: str, expected: str) -> None:
         ("<a><i class=icon></i> Save</a>", ["Save"]),
         ("<option>a<option>b", ["a", "b"]),
         ("caf&eacute; &lt;3", ["café <3"]),
+        ("Click <svg><path/></svg> to save", ["Click to save"]),
+        ("so <math><mi>x</mi><p>y</p></math> it is", ["so it is"]),
+        ("one <pre>a\n  b<p>two", ["one"]),
+        ("<?xml:namespace prefix = o /><p>one</p>", ["one"]),
+        ("<p>one</p><?php if ($a->b) { ?><p>two</p><?php echo $a->b; three", ["one", "two"]),
+        ("{% if a %}<b>one</b> two{% endif %}", ["one two"]),
+        ("<%= a %> is {{ b }}", ["<%= a %> is {{ b }}"]),
+        ("<td>{{ a }}</td><td>${b}</td><%= c %>", []),
+        ("<img alt='{{ a }}'><img alt='{{ b }} c'>", ["{{ b }} c"]),
+        ("one {{ two</p>three }}", ["one {{ two", "three }}"]),
     ],
 )
 def test_what_is_a_passage(raw: str, expected: list[str]) -> None:
@@ -172,6 +203,20 @@ def test_code_within_a_sentence_is_fixed() -> None:
         "</b>",
         "</span>",
     ]
+
+
+def test_templates_are_fixed_and_come_out_as_they_were() -> None:
+    document = parse(
+        """<p title="To {{ a && 'b' }} &amp; &quot;c&quot;">Hello <%= a && b %>, &lt;%= c %&gt; & {{ d > e }}!</p>"""
+    )
+    title, text = document.passages
+    assert [title.text[slice(*span)] for span in title.fixed] == ["{{ a && 'b' }}"]
+    assert [text.text[slice(*span)] for span in text.fixed] == ["<%= a && b %>", "{{ d > e }}"]
+    said = [Passage("""<{{ a && 'b' }}" """), Passage("{{ d > e }}, <%= c %> & <%= a && b %> {{ a && 'b' }}")]
+    assert document.render(said) == (
+        """<p title="&lt;{{ a && 'b' }}&quot; ">"""
+        """{{ d > e }}, &lt;%= c %&gt; &amp; <%= a && b %> {{ a &amp;&amp; 'b' }}</p>"""
+    )
 
 
 def test_what_is_never_closed_or_never_opened_stands_for_itself() -> None:
@@ -205,7 +250,7 @@ def test_the_rest_is_untouched_when_texts_change() -> None:
 PARTS = (
     """<b>|</b>|<i class="x">|</i>|<p>|</p>|<div>|</div>|<br>|<img alt="a b">|<!-- c -->|<code>|</code>|<pre>|</pre>|"""
     """<a title='t'>|</a>|<span translate="no">|</span>| |\n|  |word|two words|&amp;|&nbsp;|&lt;|&x;|.|é|日本|1|"""
-    """<svg>|</svg>|<li>|<script>|</script>|<br/>"""
+    """<svg>|</svg>|<li>|<script>|</script>|<br/>|{{ a < b }}|<%= a & b %>|{% c %}|${d > e}"""
 )
 FRAGMENTS = st.sampled_from(PARTS.split("|"))
 HOSTILE_FRAGMENTS = st.sampled_from(
@@ -229,6 +274,13 @@ HOSTILE_FRAGMENTS = st.sampled_from(
         "x",
         "<b ",
         "<a x=",
+        "<%",
+        "%>",
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "${",
     ]
 )
 
@@ -299,6 +351,22 @@ HOSTILE = [
     "<svg>",
     "<b/>x",
     "\xa0<",
+    "<%",
+    "<% ",
+    "<%= %>",
+    "{{",
+    "{{ ",
+    "{{}",
+    "{% ",
+    "${",
+    "${{%",
+    "<b <% ",
+    "<b {{ ",
+    '<b x="<% ',
+    '<b x="{{"}}',
+    "<? ",
+    "<?php ",
+    "<pre>",
 ]
 
 

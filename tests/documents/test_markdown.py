@@ -167,6 +167,20 @@ def test_fixed_stretches(raw: str, expected: list[str]) -> None:
         ("- > - x", ["x"]),
         ("[^1]: a\n[^2]: b", ["a", "b"]),
         ("-\n  a", ["a"]),
+        ("---\nHello there.\n\n---\nBye.", ["Hello there.", "Bye."]),
+        ("---\n# c\n\ntitle: x\n---\nBye.", ["Bye."]),
+        ("+++\na = 1\n+++\nBye.", ["Bye."]),
+        ("- ```\n  code\n\nText", ["Text"]),
+        ("- a\n\n  ```\n  code\n\n  more\n- b", ["a", "b"]),
+        ("- ```\n  code\n```\nText", ["Text"]),
+        ("- a\n```\ncode\n```\nb", ["a", "b"]),
+        ("> - ```\n>   code\n>\n> a", ["a"]),
+        ("```\ncode\n\nmore", []),
+        ("!!! note\n    a\n\n        code\n\n    b\n\n    ```\n    code\nc", ["a", "b", "c"]),
+        ("$$x$$ is a\nb", ["$$x$$ is a b"]),
+        ("$$ a\n\nb", ["$$ a", "b"]),
+        ("a\n> [!NOTE]\n> b\n> [!NOTE] c", ["a", "b [!NOTE] c"]),
+        ("[!NOTE]\na", ["[!NOTE] a"]),
     ],
 )
 def test_what_is_a_passage(raw: str, expected: list[str]) -> None:
@@ -175,6 +189,30 @@ def test_what_is_a_passage(raw: str, expected: list[str]) -> None:
 
 def test_lines_of_a_paragraph_become_one() -> None:
     assert same("> one\n> two\r\n\n- three\n  four  \n  five\n") == "> one two\r\n\n- three four  \n  five\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("> [!NOTE]\n> Be careful", ["Be careful"]),
+        ("> [!tip]- A title\n> Be careful", ["A title", "Be careful"]),
+        (":::note\nOne\n:::\nTwo", ["One", "Two"]),
+        ("One\n::: tip A title\nTwo\n:::", ["One", "A title", "Two"]),
+        (":::note[A title]\nOne\n:::", ["A title", "One"]),
+        ("::: {.note}\nOne\n:::", ["One"]),
+        ("One\n$$\nx = y\n$$\nTwo", ["One", "Two"]),
+        ("$$ x\n= y $$\nOne", ["One"]),
+        ("> $$ x $$\n> One", ["One"]),
+        ("Term\n: One\n: Two\n\n    Three", ["Term", "One", "Two", "Three"]),
+        ("!!! note\n    One\n\n    Two\n\nThree", ["One", "Two", "Three"]),
+        ('!!! note inline "A title"\n    One', ["A title", "One"]),
+        ('??? note\n    One\n=== "Tab"\n    Two', ["One", "Tab", "Two"]),
+        ("- One\n\n    !!! note\n        Two\n- Three", ["One", "Two", "Three"]),
+    ],
+)
+def test_lines_that_stay_lines(raw: str, expected: list[str]) -> None:
+    assert texts(raw) == expected
+    assert same(raw) == raw
 
 
 def test_there_and_back_with_marks_in_their_new_places() -> None:
@@ -209,7 +247,7 @@ def test_a_break_goes_with_its_words() -> None:
 PARTS = (
     "*|**|_|__|~~|`|``|[|](u)|![|]|[r]|](u 't')|<b>|</b>|<br>|\\*|\\|  \n|\\\n|\n|\n\n|\n\n|> |- |1. |2) |# |### |"
     "---\n|```\n|~~~\n|    |\t| |word|two words|a|.|é|日本|&amp;|<http://x>|http://x.y |:|\n[r]: u\n|[^1]|[^1]: |"
-    "<div>\n|<!-- c -->|\r\n|=|+ |[ ] "
+    "<div>\n|<!-- c -->|\r\n|=|+ |[ ] |: |:::|:::a|[!A]|$$|!!! a|\n    "
 )
 TABLE = st.sampled_from(["|", "|-|-|\n", "|a|b|\n", "\n| c | d |\n"])
 FRAGMENTS = st.sampled_from(PARTS.split("|")) | TABLE
@@ -300,6 +338,17 @@ HOSTILE = [
     "<code>",
     "(",
     "{",
+    ": ",
+    ": a\n",
+    ":::\n",
+    ":::{",
+    "$$\n",
+    "$$a\n",
+    "!!! a\n",
+    "!!! a\n    ",
+    "> [!A]\n",
+    "- ```\n",
+    "- ```\n  a\n",
 ]
 
 

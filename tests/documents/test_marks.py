@@ -3,6 +3,7 @@
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -123,6 +124,28 @@ def test_fixed_stretches_are_found_again() -> None:
     assert raw(placed) == "Jetzt <code>make all</code> ausführen"
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "links"),
+    [
+        ("Call <code>x()</code>, then stop.", "Rufe <code>x()</code>! Dann halt.", "Call=Rufe; x(),=x()!; stop=halt"),
+        ("Call <code>x()</code>, then <i>stop</i>.", "<i>Halt</i> nach <code>x()</code>.", "x(),=x().; stop.=Halt"),
+        ("Call <code>x()</code> or <code>y.z</code>.", "<code>y.z</code> oder <code>x()</code>?", "Call=oder"),
+        ("Call <code>x()</code> <b>now</b>", "<code>x()</code> <b>jetzt</b>", "Call=x(); now=jetzt"),
+        ("<b>Call</b> <code>x()</code>", "<code>x()</code> <b>rufen</b>", "Call=x() rufen"),
+        ("Call <b>the</b> <code>a b</code>", "Ruf <code>a b</code> <b>auf</b>", "Call=Ruf; the=b auf; a b=a"),
+        ("A <code>W<b>iF</b>i</code>, too", "Auch <code>W<b>iF</b>i</code>.", "WiFi,=WiFi."),
+        ("<b>Stop</b> <code>x()</code>", "bitte <code>x()</code> <b>stoppen</b>", "Stop=x() stoppen"),
+        ("<code>a</code> is it", "Das <code>ist</code>", "is=Das"),
+    ],
+)
+def test_no_mark_enters_what_was_copied(source: str, target: str, links: str) -> None:
+    here, there = passage(source), passage(target)
+    codes = re.findall("<code>(.*?)</code>", source)
+    fixed = tuple(spans(here.text, re.sub("<.*?>", "", code)) for code in codes)
+    placed = place(replace(here, fixed=fixed), there.text, linked(here.text, there.text, links))
+    assert raw(placed) == target
+
+
 # --- contracts
 
 TEXTS = st.lists(st.sampled_from(["ab", "c", "def", " ", " ", ".", ", ", "x-y", "日本", "é"]), max_size=12).map("".join)
@@ -200,6 +223,23 @@ def test_contract(task: tuple[Passage, str, list[Link]]) -> None:
         assert not any(start < mark.at < end for start, end in cores for mark in placed.marks)
 
 
+@settings(deadline=None, max_examples=300)
+@given(tasks(), st.data())
+def test_fixed_stretches_stay_whole(task: tuple[Passage, str, list[Link]], data: st.DataObject) -> None:
+    source, target, links = task
+    words = [found.span() for found in re.finditer(r"\S+", source.text)]
+    fixed = data.draw(st.lists(st.sampled_from(words), unique=True, max_size=3)) if words else []
+    copies = "".join(f" {source.text[slice(*span)]}" for span in data.draw(st.permutations(fixed)))
+    source = replace(source, fixed=tuple(sorted(fixed)))
+    placed = place(source, target + copies, links)
+    wanted, found = ([one.text[slice(*span)] for span in one.fixed] for one in (source, placed))
+    assert Counter(found) <= Counter(wanted)
+    assert links or len(found) == len(fixed)
+    inside = [mark.at for mark in source.marks if any(start < mark.at < end for start, end in fixed)]
+    if not inside:
+        assert not any(start < mark.at < end for start, end in placed.fixed for mark in placed.marks)
+
+
 @given(passages(), st.data())
 def test_an_unchanged_text_keeps_its_marks(source: Passage, data: st.DataObject) -> None:
     links = data.draw(st.lists(st.tuples(spans_of(source.text), spans_of(source.text)), max_size=5))
@@ -250,3 +290,14 @@ def test_long_passages_take_no_longer_than_that(name: str, some: bool) -> None:
     start = time.perf_counter()
     place(source, target, [(here, there) for here, there in links if there[1] <= len(target)])
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("word", ["x", "b", "w{}"])
+def test_many_fixed_stretches_take_no_longer_than_that(word: str) -> None:
+    words = [word.format(number) for number in range(COUNT)]
+    source = passage(" ".join(f"<b>{one}</b>" for one in words) + " a")
+    ends = [found.span() for found in re.finditer(r"\S+", source.text)][:-1]
+    start = time.perf_counter()
+    placed = place(replace(source, fixed=tuple(ends)), " ".join(words[::-1]), [])
+    assert time.perf_counter() - start < 10
+    assert len(placed.fixed) == COUNT

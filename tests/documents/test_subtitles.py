@@ -162,6 +162,21 @@ def test_webvtt() -> None:
         ("<i> One </i>", [Passage("One", (Mark(0, "<i>", "open"), Mark(3, "</i>", "close")))]),
         ("One<br/>two", [Passage("Onetwo", (Mark(3, "<br/>"),))]),
         ("{\\an8}{\\i1}One {\\b1}two", [Passage("One two", (Mark(4, "{\\b1}"),))]),
+        ("A {\\i1}b{\\i0} c", [Passage("A b c", (Mark(2, "{\\i1}", "open"), Mark(3, "{\\i0}", "close")))]),
+        ("{\\i1}A{\\i0} b", [Passage("A b", (Mark(0, "{\\i1}", "open"), Mark(1, "{\\i0}", "close")))]),
+        ("{\\an8}{\\b700}A{\\b}", [Passage("A", (Mark(0, "{\\b700}", "open"), Mark(1, "{\\b}", "close")))]),
+        ("A {\\i1\\b1}b{\\b0\\i0}", [Passage("A b", (Mark(2, "{\\i1\\b1}", "open"), Mark(3, "{\\b0\\i0}", "close")))]),
+        ("A {\\c&HFF&}b{\\c}", [Passage("A b", (Mark(2, "{\\c&HFF&}", "open"), Mark(3, "{\\c}", "close")))]),
+        ("A <i>b{\\i0} c", [Passage("A b c", (Mark(2, "<i>"), Mark(3, "{\\i0}")))]),
+        (
+            "A {\\i1}b <i>c{\\i0} d</i>",
+            [
+                Passage(
+                    "A b c d", (Mark(2, "{\\i1}", "open"), Mark(4, "<i>"), Mark(5, "{\\i0}", "close"), Mark(7, "</i>"))
+                )
+            ],
+        ),
+        ("A{\\pos(1,2)} b{\\r}", [Passage("A b", (Mark(1, "{\\pos(1,2)}"), Mark(3, "{\\r}")))]),
         ("<i>- One.\n- Two.</i>", [Passage("One."), Passage("Two.", (Mark(4, "</i>"),))]),
         ("One.\n-Two.", [Passage("One."), Passage("Two.")]),
         ("♪ One ♪\n♪ two ♪", [Passage("One"), Passage("two")]),
@@ -247,6 +262,8 @@ PARTS = [
     "</i>",
     "<",
     "{\\an8}",
+    "{\\i1}",
+    "{\\i0}",
     "{",
     "&amp;",
     " ",
@@ -282,6 +299,8 @@ def test_long_lines_and_many() -> None:
         cue("word\n" * 20_000),
         cue("<i>" * 30_000 + "a" + "</b>" * 30_000),
         cue("<i" * 50_000 + "{\\a" * 30_000),
+        cue("{\\i1}a" * 30_000 + "{\\i0}" * 30_000),
+        cue("a{" + "\\i1" * 50_000 + "}b"),
         cue("- " * 50_000 + "a" + " ♪" * 50_000),
         cue("1" * 100_000),
         cue(" " * 100_000 + "a" + " " * 100_000 + "b"),

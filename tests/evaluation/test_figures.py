@@ -127,3 +127,9 @@ def test_equally_damaged_ones_cannot_be_told_apart() -> None:
 def test_the_limit_itself() -> None:
     assert Comparison(10.0, 11.0, 0.0499, "").significant
     assert not Comparison(10.0, 11.0, 0.05, "").significant
+
+
+def test_one_sentence_decides_nothing() -> None:
+    found = compare(["a b c d e"], ["a b c d x"], ["a b c d e"])
+    assert found.first > found.second
+    assert found.p_value == 1.0
