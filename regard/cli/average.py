@@ -29,10 +29,6 @@ def command(run: Path, destination: Path, last: int | None, best: int | None) ->
     if (last is None) == (best is None):
         raise UsageError("give either --last or --best, with a number")
     recipe = reopen_run(run)
-    if (best or 1) > 1 and not recipe.train.average_best:
-        raise UsageError(
-            f"--best {best}: {run} kept its last checkpoints and the best one; average_best = true keeps more"
-        )
     asked = last or best or 1
     paths = state.chosen(run / "state", asked, best=best is not None)
     if not paths:
@@ -40,6 +36,10 @@ def command(run: Path, destination: Path, last: int | None, best: int | None) ->
     if len(paths) < asked:
         option, there = "--best" if last is None else "--last", counted(len(paths), "validated checkpoint")
         raise UsageError(f"{option} {asked}: {run} has {there}")
+    if (best or 1) > 1 and not recipe.train.average_best:
+        raise UsageError(
+            f"--best {best}: {run} kept its last checkpoints and the best one; average_best = true keeps more"
+        )
     write_mean(destination, recipe, run, paths)
     for path in paths:
         output.say(str(path))

@@ -156,10 +156,9 @@ def compare(
     assert isinstance(one, Result)
     assert isinstance(two, Result)
     assert two.p_value is not None
-    # sacrebleu asks how many resampled differences are larger than the one found: than none at all, none is. And
-    # where every sample is the same, as of one sentence, they say nothing.
-    nothing_varies = not (one.ci or two.ci)
-    p_value = 1.0 if one.score == two.score or nothing_varies else two.p_value
+    # sacrebleu asks how many resampled differences are larger than the one found: than none at all, none is. And of
+    # one sentence every sample is the same, and says nothing.
+    p_value = 1.0 if one.score == two.score or len(references) == 1 else two.p_value
     return Comparison(one.score, two.score, p_value, str(signatures["BLEU"]), one.ci or 0.0, two.ci or 0.0)
 
 

@@ -17,7 +17,7 @@ from regard.decoding.confidence import Confidence
 from regard.decoding.settings import Search
 from regard.documents.marks import place
 from regard.documents.passage import Link, Passage
-from regard.errors import InputError, TaskError, UsageError
+from regard.errors import InputError, UsageError
 from regard.pipeline.attempts import Attempt, Chain, all_attempts, unchanged
 from regard.pipeline.rendering import Rendering, Sentence
 from regard.pipeline.searching import search_settings
@@ -186,7 +186,8 @@ def open_interpreter(directory: str | Path | None = None, *, device: str = "auto
 
     model = load(BOX if directory is None else directory, device=device)
     if not isinstance(model, Translator):
-        raise TaskError(f"{model.source}: this {model.family} model cannot translate")
+        model.translate([])  # which says what it can do instead
+    assert isinstance(model, Translator)
     return Interpreter(model)
 
 

@@ -172,7 +172,7 @@ def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:
         (3, "did you mean 'updates'", RECIPE, "x", "--set", "train.update=3"),
         (3, "did you mean 'transformer-tiny'", RECIPE, "x", "--set", "model.preset=transformer-tin"),
         (2, "table.key=value", RECIPE, "x", "--set", "train"),
-        (3, "train.clip must be a finite number", RECIPE, "x", "--set", "train.clip=inf"),
+        (3, "'clip' must be a finite number", RECIPE, "x", "--set", "train.clip=inf"),
         (3, "seed", RECIPE, "x", "--set", "seed=99999999999999999999999"),
         (3, "needs data to validate on", RECIPE, "x", "--set", "train.stop_on=bleu", "--set", "data.valid=[]"),
         (2, "is finished", "--resume", straight),
