@@ -527,7 +527,9 @@ def test_trace_a_translation(model: Get) -> None:
     source, target = (translator.tokenizer.encode(text) for text in ("a grey cat", "nine pears"))
     assert seen["source_ids"].tolist() == [source]
     assert seen["target_ids"].tolist() == [[0, *target[:-1]]]
-    assert torch.allclose(seen["logits"][0], translator.logits(source, [0, *target[:-1]]), atol=1e-5)
+    plain = translator.logits(source, [0, *target[:-1]])
+    # of the greatest logit, 11 here: sums are rounded as their numbers are large, and AVX-512 adds in another order
+    assert torch.allclose(seen["logits"][0], plain, atol=1e-5 * float(plain.abs().max()))
     own = translator.trace("a grey cat")
     assert own["target_ids"][0, 1:].tolist() == translator.write([source])[0]
 
