@@ -1,12 +1,12 @@
 """Threads that each have a share of torch's threads, for work that is better shared out whole.
 
 torch spreads one operation at a time over its threads, and between two of them they wait for each other. For all but
-large models, two threads that each run a model of their own get half as much again done as one on both cores.
+large models, two threads that each run a model of their own can get a third more done than one on both cores.
 
 The trap: torch keeps the number of threads in three places. OpenMP has one for each thread; torch has one for all,
 which a thread takes over at its first operation, whatever was set in it before; MKL has one for all. So the share is
 set everywhere while the crew works, and the whole again when it is done. (With four threads that wait for each other
-on two cores, by spinning, training ran at half its speed.)
+on two cores, by spinning, training ran at three quarters of its speed.)
 """
 
 from collections.abc import Callable, Sequence
