@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.training.losses import slices
+from regard.training.losses import at_hand, slices
 
 
 class _ConsistentCrossEntropy(torch.autograd.Function):
@@ -76,10 +76,7 @@ class _ConsistentCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_states, grad_weight, grad_bias = ctx.saved_tensors
-        scale = grads[0].to(grad_states.dtype)
-        grad_bias = None if grad_bias is None else grad_bias * scale
-        return grad_states * scale, grad_weight * scale, grad_bias, None, None, None
+        return (*at_hand(ctx, grads[0]), None, None, None)
 
 
 def consistent_cross_entropy(

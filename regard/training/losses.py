@@ -65,9 +65,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_states, grad_weight, grad_bias = ctx.saved_tensors
-        scale = grads[0].to(grad_states.dtype)
-        return grad_states * scale, grad_weight * scale, None if grad_bias is None else grad_bias * scale, None, None
+        return (*at_hand(ctx, grads[0]), None, None)
+
+
+def at_hand(ctx: Any, grad: Tensor) -> list[Tensor | None]:
+    """The gradients that the forward pass left, times what came from above."""
+    return [None if each is None else each * grad.to(each.dtype) for each in ctx.saved_tensors]
 
 
 def slices(rows: int, vocab: int) -> list[slice]:
