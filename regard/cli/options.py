@@ -232,10 +232,15 @@ def load(directory: Path, device: str = "auto") -> "Model":
     hardware.prepare()
     hardware.use_threads()
     from regard.pipeline import load as load_model
+
+    return load_model(model_path(directory), device=device)
+
+
+def model_path(directory: Path) -> Path:
+    """The directory, or that of the model in the box, which is known by this name."""
     from regard.pipeline.interpreter import BOX
 
-    named_box = str(directory) == "box" and not directory.exists()
-    return load_model(BOX if named_box else directory, device=device)
+    return BOX if str(directory) == "box" and not directory.exists() else directory
 
 
 def interpreter(directory: Path | None, device: str = "auto") -> "Interpreter":

@@ -45,7 +45,6 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     from regard import hardware
 
     hardware.prepare()
-    from regard.pipeline.interpreter import BOX
     from regard.training.distributed import Workers
     from regard.training.recipe import load_recipe
     from regard.training.translation import open_run, reopen_run
@@ -56,8 +55,8 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
         raise UsageError("--set is for a new run; one that goes on keeps its recipe")
     run = paths[-1]
     recipe = reopen_run(run) if resume else load_recipe(paths[0], overrides)
-    if recipe.start == "box" and not Path("box").exists():
-        recipe = replace(recipe, start=str(BOX))
+    if recipe.start:
+        recipe = replace(recipe, start=str(options.model_path(Path(recipe.start))))
     if resume and (run / "model").exists():
         raise UsageError(f"{run}: is finished; its model is {run / 'model'}")
     workers = Workers(recipe.train.parallel)

@@ -129,15 +129,16 @@ def told(source: str, text: str, parts: Sequence["Rendering"]) -> str:
 
 
 def shown(source: str, text: str, parts: Sequence["Rendering"], align: bool) -> str:
+    from regard.decoding.align import moses
+
     text = text.replace("\n", " ")
-    return f"{text} ||| {' '.join(moses(source.strip(), part) for part in parts)}" if align else text
+    return f"{text} ||| {' '.join(moses(word_links(source.strip(), part)) for part in parts)}" if align else text
 
 
-def moses(source: str, part: "Rendering") -> str:
-    """Which word became which, words being what white space separates: 0-0 1-2."""
+def word_links(source: str, part: "Rendering") -> set[tuple[int, int]]:
+    """Which word became which, words being what white space separates."""
     here, there = ([found.start() for found in re.finditer(r"\S+", text)] for text in (source, part.text))
-    pairs = {(bisect_right(here, a) - 1, bisect_right(there, c) - 1) for (a, _), (c, _) in part.links}
-    return " ".join(f"{i}-{j}" for i, j in sorted(pairs))
+    return {(bisect_right(here, a) - 1, bisect_right(there, c) - 1) for (a, _), (c, _) in part.links}
 
 
 # ---- as the model has it ----

@@ -99,7 +99,7 @@ def _digest(path: Path) -> str:
 
 def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: float, report: Report) -> None:
     account, ends = Account(), [0] * len(settings.train)
-    tags = [_tag(entry.tag, tokenizer) for entry in settings.train]
+    tags = [tag_ids(entry.tag, tokenizer) for entry in settings.train]
     with (
         _Side(folder, "source", tokenizer, dropout) as source,
         _Side(folder, "target", tokenizer, dropout) as target,
@@ -184,7 +184,8 @@ def where(settings: DataSettings, file: int, line: int) -> str:
     return f"{settings.train[file].paths(Path(settings.dir))[0]}:{line}" if settings.train else "train"
 
 
-def _tag(tag: str | None, tokenizer: Tokenizer) -> list[int]:
+def tag_ids(tag: str | None, tokenizer: Tokenizer) -> list[int]:
+    """What stands before a source that goes into this language, of a model that has several."""
     if tag is None:
         return []
     number = tokenizer.id_of(tag_piece(tag))

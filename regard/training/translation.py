@@ -21,7 +21,7 @@ import torch
 from regard.config import load_json, plain, read
 from regard.data.account import Account
 from regard.data.batching import Batch, Epochs, collate
-from regard.data.cache import cached, where
+from regard.data.cache import cached, tag_ids, where
 from regard.data.ragged import Ragged
 from regard.data.sources import Pair, training_pairs, valid_pairs
 from regard.data.split import split_settings, write_split
@@ -32,7 +32,7 @@ from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.text import tokenizer as text
 from regard.text.learn import SPECIAL, learn
-from regard.text.tokenizer import Tokenizer, tag_piece
+from regard.text.tokenizer import Tokenizer
 from regard.training import state
 from regard.training.distributed import Workers
 from regard.training.recipe import Recipe, model_config
@@ -66,9 +66,9 @@ class Prepared:
         return where(self.recipe.data, bisect_right(corpus.ends, row), int(corpus.lines[row]))
 
 
-def generation_of(recipe: Recipe, run: Path) -> Generation:
+def generation_of(recipe: Recipe, started: Stored | None) -> Generation:
     """What the model says about how it wants to be decoded."""
-    decode, started = recipe.decode, started_from(run)
+    decode = recipe.decode
     base = started.generation if started else Generation(start=START, end=(END,), pad=PAD)
     return dataclasses.replace(
         base,
@@ -144,7 +144,8 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     assert corpus is not None
     for line in corpus.account.lines():
         say(line)
-    model, generation = _first_model(recipe, run, tokenizer), generation_of(recipe, run)
+    started = started_from(run)
+    model, generation = _first_model(recipe, started, tokenizer), generation_of(recipe, started)
     if recipe.data.max_tokens > model.config.context:
         context = model.config.context
         raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
@@ -176,18 +177,21 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
 
 def _readable(pairs: list[Pair], tokenizer: Tokenizer, context: int, say: Say) -> list[Pair]:
     """The validation pairs that the model can read; that there are others is said now, and not after hours of work."""
-    for tag in {pair.tag for pair in pairs} - {None}:
-        if tokenizer.id_of(tag_piece(str(tag))) is None:
-            raise ConfigError(f"[data] valid has the tag '{tag}', which the tokenizer does not know")
-    lengths = [max(1 + len(tokenizer.encode(one.source)), len(tokenizer.encode_target(one.target))) for one in pairs]
+    lengths = [
+        max(
+            len(tag_ids(one.tag, tokenizer)) + len(tokenizer.encode(one.source)),
+            len(tokenizer.encode_target(one.target)),
+        )
+        for one in pairs
+    ]
     kept = [pair for pair, length in zip(pairs, lengths, strict=True) if length <= context]
     if len(kept) < len(pairs):
         say(f"{counted(len(pairs) - len(kept), 'validation pair')} left out: longer than the model's context")
     return kept
 
 
-def _first_model(recipe: Recipe, run: Path, tokenizer: Tokenizer) -> Seq2Seq:
-    if started := started_from(run):
+def _first_model(recipe: Recipe, started: Stored | None, tokenizer: Tokenizer) -> Seq2Seq:
+    if started:
         assert isinstance(started.model, Seq2Seq)
         return started.model
     model = Seq2Seq(_new_config(recipe, tokenizer))
@@ -219,8 +223,12 @@ def _divided(recipe: Recipe, run: Path, say: Say) -> Recipe:
     return dataclasses.replace(recipe, data=split_settings(recipe.data, folder))
 
 
+def _tokenizer_folder(recipe: Recipe, run: Path) -> Path:
+    return run / ("start" if recipe.start else "tokenizer")
+
+
 def _tokenizer(recipe: Recipe, run: Path, say: Say) -> Tokenizer:
-    folder = run / ("start" if recipe.start else "tokenizer")
+    folder = _tokenizer_folder(recipe, run)
     if not folder.exists():
         say(f"learning {recipe.tokenizer.vocab:,} pieces …")
 
@@ -249,7 +257,7 @@ def _validation_batches(prepared: Prepared) -> Iterator[Batch]:
     tokenizer = prepared.tokenizer
     start_token, pad = _start_and_pad(prepared.generation)
     rows = [
-        ([*tag_of(pair, tokenizer), *tokenizer.encode(pair.source)], tokenizer.encode_target(pair.target))
+        ([*tag_ids(pair.tag, tokenizer), *tokenizer.encode(pair.source)], tokenizer.encode_target(pair.target))
         for pair in prepared.valid
     ]
     rows.sort(key=lambda row: len(row[0]))
@@ -257,11 +265,6 @@ def _validation_batches(prepared: Prepared) -> Iterator[Batch]:
         part = rows[start : start + VALIDATION_ROWS]
         source, target = (_ragged([row[side] for row in part]) for side in (0, 1))
         yield collate(source, target, torch.arange(start, start + len(part)).numpy(), start=start_token, pad=pad)
-
-
-def tag_of(pair: Pair, tokenizer: Tokenizer) -> list[int]:
-    number = None if pair.tag is None else tokenizer.id_of(tag_piece(pair.tag))
-    return [] if number is None else [number]
 
 
 def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
@@ -281,12 +284,12 @@ def finish(prepared: Prepared) -> list[Path]:
 
 def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) -> None:
     """A new model directory from the mean of some checkpoints of a run."""
-    tokenizer = text.load(run / ("start" if recipe.start else "tokenizer"))
+    tokenizer = text.load(_tokenizer_folder(recipe, run))
     if tokenizer is None:
         raise TrainingError(f"{run}: has lost its tokenizer")
     started = started_from(run)
     config: BlockConfig = started.config if started else _new_config(recipe, tokenizer)
     model = fill(config, state.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
-        store.write(draft, Stored(model, generation_of(recipe, run)))
+        store.write(draft, Stored(model, generation_of(recipe, started)))
         tokenizer.save(draft)
