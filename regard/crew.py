@@ -1,4 +1,4 @@
-"""Threads that each have a share of torch's threads, for work that is better shared out whole.
+"""Threads that each have a share of the threads, for work that is better shared out whole.
 
 torch spreads one operation at a time over its threads, and between two of them they wait for each other. For all but
 large models, two threads that each run a model of their own can get a third more done than one on both cores.
@@ -13,31 +13,26 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-import torch
+from regard import threads
 
 T = TypeVar("T")
 
 
 class Crew:
-    """So many threads; the caller's own, which waits while they work, has all of torch's otherwise."""
+    """So many threads; the caller's own, which waits while they work, has all of the threads otherwise."""
 
     def __init__(self, count: int) -> None:
-        self._share = max(1, torch.get_num_threads() // count)
+        self._share = max(1, threads.in_use() // count)
         self._pool = ThreadPoolExecutor(count, "crew", initializer=self._start)
 
     def _start(self) -> None:
-        torch.get_num_threads()  # a thread's first question makes it take over the number for all
-        torch.set_num_threads(self._share)
+        threads.take(self._share)
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[Future[T]]:
         """What became of each task, when all of them are done."""
-        whole = torch.get_num_threads()
-        torch.set_num_threads(self._share)
-        try:
+        with threads.everywhere(self._share):
             waiting = [self._pool.submit(task) for task in tasks]
             wait(waiting)
-        finally:
-            torch.set_num_threads(whole)
         return waiting
 
     def close(self) -> None:

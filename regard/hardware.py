@@ -1,9 +1,8 @@
-"""What this machine can really run: its instruction set, its device, its number format, its threads.
+"""What this machine can really run: its instruction set, its device, its number format.
 
     prepare()              before torch's first use: what the CPU can do, tried out once a machine
     device("auto")         cuda, else mps, else cpu
     dtype("auto", device)  float32 on a CPU, bfloat16 on a GPU that has it
-    threads()              the physical cores that this process may use; use_threads() gives them to torch
 
 The CPU's own flags cannot be believed. Some virtual machines advertise AMX, and the first AMX instruction
 kills the process with SIGILL: no exception, no message. So a child process tries the kernels first and dies
@@ -234,7 +233,14 @@ def _lock(path: Path, seconds: float) -> IO[str] | None:
     return file
 
 
-# --- device, number format, threads ---
+# --- device, number format ---
+
+
+def only_cpu(name: str = "auto") -> bool:
+    """Whether this device is sure to be the CPU: asked without torch, which takes a second to be imported."""
+    if name == "auto" and sys.platform == "linux":
+        return not any(Path("/dev", gpu).exists() for gpu in ("nvidia0", "nvidiactl", "nvhost-gpu", "kfd", "dxg"))
+    return name == "cpu"
 
 
 def device(name: str = "auto") -> torch.device:
@@ -274,52 +280,3 @@ def dtype(name: str, device: torch.device) -> torch.dtype:
     if name == "bfloat16" and device.type == "cpu" and not prepare().bfloat16:
         raise UsageError("dtype 'bfloat16' crashes or gives wrong results on this CPU: use auto or float32")
     return known[name]
-
-
-def threads() -> int:
-    """How many physical cores this process may use: its affinity, hyperthreads as one, its container's quota.
-
-    Two hyperthreads share the multipliers that a matmul keeps busy, and a thread beyond the quota is put to
-    sleep while the others wait for it. Outside Linux Python cannot tell: the logical CPUs.
-    """
-    if sys.platform != "linux":
-        return os.cpu_count() or 1
-    cpus = os.sched_getaffinity(0)
-    siblings = Path("/sys/devices/system/cpu")
-    cores = {_read(siblings / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in cpus}
-    return max(1, int(min(len(cores), _quota())))
-
-
-def _quota(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """How many CPUs' time the control groups allow: the least of this process's group and all above it.
-
-    A container may see its host's path in `own` and its own limit at the root: a missing folder is no news.
-    """
-    least = float("inf")
-    for line in _read(own).splitlines():
-        _, controllers, group = line.split(":", 2)  # "0::/a/b", or in version 1 "4:cpu,cpuacct:/a/b"
-        folder = cgroups / controllers / group.strip("/")
-        for place in (folder, *folder.parents):
-            old = f"{_read(place / 'cpu.cfs_quota_us')} {_read(place / 'cpu.cfs_period_us')}"
-            with suppress(ValueError):  # "max 100000", or no such file
-                quota, period = map(int, (_read(place / "cpu.max") or old).split())
-                least = min(least, quota / period) if quota > 0 else least  # version 1 says -1 for no limit
-    return least
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def use_threads(count: int | None = None) -> int:
-    """Give torch this many threads, else what OMP_NUM_THREADS says (torchrun sets it), else `threads()`."""
-    import torch
-
-    if count is not None and count < 1:
-        raise UsageError(f"threads must be 1 or more, not {count}")
-    if count is not None or not os.environ.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(threads() if count is None else count)
-    return torch.get_num_threads()

@@ -241,7 +241,7 @@ def test_cache_folder_follows_the_standard(tmp_path: Path, monkeypatch: pytest.M
         assert hardware.cache_folder() == tmp_path / ".cache/regard"
 
 
-# --- import, device, number format, threads ---
+# --- import, device, number format ---
 
 
 def environment() -> dict[str, str]:
@@ -303,57 +303,3 @@ def test_bfloat16_is_refused_where_it_dies() -> None:
     assert hardware.dtype("auto", CPU) is torch.float32
     with pytest.raises(UsageError, match="'bfloat16' crashes or gives wrong results on this CPU"):
         hardware.dtype("bfloat16", CPU)
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
-def test_threads_respect_affinity() -> None:
-    allowed = os.sched_getaffinity(0)
-    assert 1 <= hardware.threads() <= len(allowed)
-    program = "import os; from regard import hardware; os.sched_setaffinity(0, {%d}); print(hardware.threads())"
-    command = [sys.executable, "-c", program % min(allowed)]
-    done = subprocess.run(command, check=True, env=environment(), timeout=60, capture_output=True, text=True)
-    assert done.stdout == "1\n"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
-def test_threads_respect_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    for quota in (1.9, 0.1):
-        monkeypatch.setattr(hardware, "_quota", lambda quota=quota: quota)
-        assert hardware.threads() == 1
-
-
-@pytest.mark.parametrize(
-    ("own", "files", "expected"),
-    [
-        ("0::/\n", {}, float("inf")),
-        ("0::/\n", {"cpu.max": "max 100000\n"}, float("inf")),
-        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
-        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "400000 100000", "cpu.max": "max 1"}, 4.0),
-        ("0::/host/path/not/here\n", {"cpu.max": "50000 100000"}, 0.5),
-        ("4:cpu:/a\n0::/\n", {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000"}, float("inf")),
-        ("4:cpu,cpuacct:/a\n", {f"cpu,cpuacct/cpu.cfs_{k}_us": v for k, v in [("quota", "6"), ("period", "2")]}, 3.0),
-        ("1:name=systemd:/x\n", {"cpu.max": "garbage"}, float("inf")),
-    ],
-)
-def test_quota(own: str, files: dict[str, str], expected: float, tmp_path: Path) -> None:
-    (tmp_path / "own").write_text(own)
-    for name, text in files.items():
-        path = tmp_path / "cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert hardware._quota(tmp_path / "cgroup", tmp_path / "own") == expected
-    assert hardware._quota(tmp_path / "cgroup", tmp_path / "missing") == float("inf")
-
-
-def test_use_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = torch.get_num_threads()
-    try:
-        assert hardware.use_threads(1) == torch.get_num_threads() == 1
-        monkeypatch.setenv("OMP_NUM_THREADS", "1")
-        assert hardware.use_threads() == 1
-        monkeypatch.delenv("OMP_NUM_THREADS")
-        assert hardware.use_threads() == hardware.threads()
-        with pytest.raises(UsageError, match="1 or more, not 0"):
-            hardware.use_threads(0)
-    finally:
-        torch.set_num_threads(before)

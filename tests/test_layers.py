@@ -11,7 +11,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 ROWS = [  # only downhill: a folder may import from rows above its own here, and from itself
     "errors wording",
-    "config crew hardware probe",
+    "config threads",
+    "crew hardware probe",
     "native",
     "text blocks",
     "data models documents",
@@ -90,7 +91,7 @@ def test_only_one_file_prints() -> None:
 
 def test_the_environment_is_read_in_few_places() -> None:
     readers = [path for path in FILES if "os.environ" in names(path) and home(path) not in ("hardware", "cli")]
-    assert [path.name for path in readers] == ["distributed.py"]
+    assert [path.name for path in readers] == ["threads.py", "distributed.py"]
 
 
 def test_nothing_is_unpickled() -> None:

@@ -13,11 +13,11 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 import regard
 from regard import hardware
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
-from regard.models import build, family_of
+from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
-from regard.pipeline import KINDS, Reader, Translator, Viewer, Writer
+from regard.pipeline import Reader, Translator, Viewer, Writer, kind_of
 from regard.pipeline.loaded import BATCH
 from regard.weights.quantize import quantize
 
@@ -135,7 +135,7 @@ def write(
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(4 if parameter.dim() > 1 else 1)  # so that different texts get different answers
-    KINDS[family_of(config)](network.eval(), generation or Generation(), None, directory).save(directory)
+    kind_of(config)(network.eval(), generation or Generation(), None, directory).save(directory)
     if tokenizer is not None:
         tokenizer.save(str(directory / "tokenizer.json"))
     return regard.load(directory, device="cpu")

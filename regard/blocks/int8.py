@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.native import kernels
+from regard.native import kernels, tensors
 
 MOST = 64
 """Weights go from -64 to 64."""
@@ -48,7 +48,7 @@ class Int8Matrix(nn.Module):
     def packed(self) -> kernels.Packed:
         """As the compiled loops read it."""
         if self._packed is None:
-            self._packed = kernels.pack(self.whole, self.scale)
+            self._packed = tensors.pack(self.whole, self.scale)
         return self._packed
 
 
@@ -74,13 +74,13 @@ class Int8Linear(nn.Module):
     def ready(self) -> kernels.Weights:
         """As the compiled loops read it."""
         if self._ready is None:
-            self._ready = kernels.Weights.of_int8(self.weight.packed(), self.bias)
+            self._ready = tensors.weights_of_int8(self.weight.packed(), self.bias)
         return self._ready
 
     def forward(self, x: Tensor) -> Tensor:
         x_RD = x.reshape(-1, self.in_features).float()
         compiled = x.device.type == "cpu" and kernels.available()
-        out_RN = kernels.linear(x_RD, self.ready()) if compiled else self._by_torch(x_RD)
+        out_RN = tensors.linear(x_RD, self.ready()) if compiled else self._by_torch(x_RD)
         return out_RN.view(*x.shape[:-1], self.out_features).to(x.dtype)
 
     def _by_torch(self, x_RD: Tensor) -> Tensor:

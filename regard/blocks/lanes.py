@@ -112,6 +112,7 @@ class Group:
         return Seated(
             *(tensor.data_ptr() for tensor in tensors),
             *(self.rows, self.said, seats.slots, self._own.shape[4], seats.slots, self._memory.shape[4]),
+            *(0, 0),  # floats, both
         )
 
     def _may_look_back(self) -> Tensor | None:

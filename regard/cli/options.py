@@ -227,10 +227,9 @@ def lines_as_they_come(file: IO[bytes], name: Callable[[int], str]) -> Iterator[
 
 def load(directory: Path, device: str = "auto") -> "Model":
     """Load a model, with as many threads as there are cores to run them."""
-    from regard import hardware
+    from regard import threads
 
-    hardware.prepare()
-    hardware.use_threads()
+    threads.use()
     from regard.pipeline import load as load_model
 
     return load_model(model_path(directory), device=device)
@@ -245,10 +244,9 @@ def model_path(directory: Path) -> Path:
 
 def interpreter(directory: Path | None, device: str = "auto") -> "Interpreter":
     """Load a model that translates; the one in the box, unless there is another."""
-    from regard import hardware
+    from regard import threads
 
-    hardware.prepare()
-    hardware.use_threads()
+    threads.use()
     from regard.pipeline.interpreter import open_interpreter
 
     return open_interpreter(directory, device=device)

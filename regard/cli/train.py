@@ -42,7 +42,7 @@ Examples:
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
 def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model as RECIPE says, in a new directory RUN: text files in, a model directory out (RUN/model)."""
-    from regard import hardware
+    from regard import hardware, threads
 
     hardware.prepare()
     from regard.training.distributed import Workers
@@ -63,7 +63,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     chosen = hardware.device(device)
     hardware.dtype(recipe.train.dtype, chosen)  # which complains about what this machine cannot do
     if workers.alone:
-        hardware.use_threads()
+        threads.use()
     with workers.meet(chosen):
         if not resume and workers.first:
             open_run(run, recipe)

@@ -129,10 +129,12 @@ def told(source: str, text: str, parts: Sequence["Rendering"]) -> str:
 
 
 def shown(source: str, text: str, parts: Sequence["Rendering"], align: bool) -> str:
+    text = text.replace("\n", " ")
+    if not align:
+        return text
     from regard.decoding.align import moses
 
-    text = text.replace("\n", " ")
-    return f"{text} ||| {' '.join(moses(word_links(source.strip(), part)) for part in parts)}" if align else text
+    return f"{text} ||| {' '.join(moses(word_links(source.strip(), part)) for part in parts)}"
 
 
 def word_links(source: str, part: "Rendering") -> set[tuple[int, int]]:
@@ -161,8 +163,6 @@ def listed(
     number: int, source: str, found: list["Translation"], as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
     """The lines for one text."""
-    from regard.decoding.align import moses
-
     if as_json:
         from dataclasses import fields
 
@@ -177,5 +177,7 @@ def listed(
         if several:
             parts = [str(number), one.text, f"{one.score:.4f}"]
         if align:
+            from regard.decoding.align import moses
+
             parts.append(moses(one.alignment or []))
         yield " ||| ".join(part.replace("\n", " ") for part in parts)

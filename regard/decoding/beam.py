@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.candidates import Weighed, best
-from regard.decoding.interface import Ask, Asking, Hypothesis, Opening, Step, answered
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Ask, Asking, Opening, Step, answered
 from regard.decoding.rules import Rule, rules_for
 from regard.decoding.settings import Search
 

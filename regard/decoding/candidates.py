@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard.decoding.hypothesis import BROKEN
 from regard.decoding.interface import NOTHING
 from regard.decoding.rules import Forbid, Rule, apply
 from regard.errors import ModelError
-from regard.native import kernels
+from regard.native import kernels, tensors
 
-BROKEN = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
 FEW = 64
 """So many of the best are found by the compiled loop, which keeps them sorted as it goes."""
 CHUNK = 64
@@ -40,7 +40,7 @@ class Weighed:
         asked = min(wanted + len(self._banned), own_RV.shape[1])
         if own_RV.device.type == "cpu" and kernels.available():
             plain = not others and forced_R is None and asked <= FEW
-            most_R, rest_R, *found = kernels.weigh(own_RV, asked if plain else 1)
+            most_R, rest_R, *found = tensors.weigh(own_RV, asked if plain else 1)
             self._most_R1, self._rest_R1 = most_R[:, None], rest_R[:, None]
             self._best = (found[0], found[1]) if plain else None
         else:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.candidates import Weighed
-from regard.decoding.interface import Ask, Asking, Hypothesis, Opening
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Ask, Asking, Opening
 from regard.decoding.rules import Rule, rules_for
 from regard.decoding.settings import Search
 

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 
 NOTHING = -1
@@ -80,42 +81,6 @@ class Opening:
         rooms = [self.room] * len(self.first_BL) if isinstance(self.room, int) else self.room
         assert len(rooms) == len(self.first_BL), f"room for {len(rooms)} of {len(self.first_BL)} sentences"
         return [max(0, room if settings.max_new is None else min(room, settings.max_new)) for room in rooms]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hypothesis:
-    """One text that was found."""
-
-    tokens: list[int]
-    """Without the end token."""
-    score: float
-    """What the search ranked it by: the sum over its tokens, as the rules left them, over the length penalty."""
-    token_log_probabilities: list[float]
-    """The model's own, before any rule; where the text ended, the end token's is the last."""
-    end: int | None
-    """The end token that was said; None where the limit, or rules that left nothing to say, cut the text."""
-
-    @classmethod
-    def of(
-        cls, said: Sequence[int], own: Sequence[float], total: float, settings: Search, end: Sequence[int]
-    ) -> "Hypothesis":
-        """From all that was said, the end token included, what each was worth to the model, and the search's sum."""
-        ended_by = said[-1] if said and said[-1] in end else None
-        return cls(
-            tokens=list(said if ended_by is None else said[:-1]),
-            score=settings.score(total, len(said)),
-            token_log_probabilities=list(own),
-            end=ended_by,
-        )
-
-    @property
-    def log_probability(self) -> float:
-        """The model's own, of the whole text and its end token."""
-        return sum(self.token_log_probabilities)
-
-    @property
-    def ended(self) -> bool:
-        return self.end is not None
 
 
 Asking = Generator[Ask, Tensor, list[list[Hypothesis]]]

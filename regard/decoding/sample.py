@@ -15,7 +15,8 @@ from torch import Tensor
 
 from regard.decoding.candidates import Weighed
 from regard.decoding.follow import follow
-from regard.decoding.interface import Asking, Hypothesis, Opening, Step, answered
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Asking, Opening, Step, answered
 from regard.decoding.rules import Rule, apply, drawing_rules
 from regard.decoding.settings import Search
 

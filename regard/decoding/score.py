@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import NOTHING, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import NOTHING
 from regard.decoding.settings import Search
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.decoding.interface import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.score import scored
 from regard.decoding.settings import Search
 from regard.errors import ModelError

@@ -50,7 +50,7 @@ def translate(
 ) -> Outputs:
     """Translate every line; an empty one stays empty. `name` is what a complaint calls the lines' file."""
     rows = [model.source_ids(source, to) if source.strip() else [] for source in sources]
-    context = model.network.config.context
+    context = model.config.context
     for number, row in enumerate(rows, 1):  # now, rather than after an hour
         if len(row) > context:
             raise InputTooLong(f"{name}:{number}: has {len(row):,} tokens, but this model reads at most {context:,}")

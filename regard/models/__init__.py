@@ -1,27 +1,62 @@
 """Batches -> logits. Four families that stack one block; each file is a whole forward pass, top to bottom."""
 
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.decoder import Decoder
-from regard.models.encoder import Encoder
-from regard.models.seq2seq import Seq2Seq
-from regard.models.vision import Vision
 
-Family = Seq2Seq | Encoder | Decoder | Vision
+if TYPE_CHECKING:
+    from regard.models.decoder import Decoder
+    from regard.models.encoder import Encoder
+    from regard.models.seq2seq import Seq2Seq
+    from regard.models.vision import Vision
 
-FAMILIES: dict[str, tuple[type[BlockConfig], type[Family]]] = {  # the complete list: nothing registers itself
-    "seq2seq": (Seq2SeqConfig, Seq2Seq),
-    "encoder": (EncoderConfig, Encoder),
-    "decoder": (DecoderConfig, Decoder),
-    "vision": (VisionConfig, Vision),
+    Family: TypeAlias = "Seq2Seq | Encoder | Decoder | Vision"
+
+__all__ = [
+    "FAMILIES",
+    "BlockConfig",
+    "Decoder",
+    "DecoderConfig",
+    "Encoder",
+    "EncoderConfig",
+    "Family",
+    "Seq2Seq",
+    "Seq2SeqConfig",
+    "Vision",
+    "VisionConfig",
+    "build",
+    "family_of",
+]
+
+FAMILIES: dict[str, type[BlockConfig]] = {  # the complete list: nothing registers itself
+    "seq2seq": Seq2SeqConfig,
+    "encoder": EncoderConfig,
+    "decoder": DecoderConfig,
+    "vision": VisionConfig,
 }
+# imported when first asked for: settings are read without torch
+_HOMES = {"Seq2Seq": "seq2seq", "Encoder": "encoder", "Decoder": "decoder", "Vision": "vision"}
 
 
 def family_of(config: BlockConfig) -> str:
     """The name under which this kind of settings stands in the table."""
-    return next(name for name, (kind, _) in FAMILIES.items() if type(config) is kind)
+    return next(name for name, kind in FAMILIES.items() if type(config) is kind)
 
 
-def build(config: BlockConfig) -> Family:
+def build(config: BlockConfig) -> "Family":
     """A model with these settings, its weights as torch made them; `initialize` or a checkpoint comes next."""
-    _, family = FAMILIES[family_of(config)]
-    return family(config)  # type: ignore[arg-type]
+    home = family_of(config)
+    kind = next(name for name, module in _HOMES.items() if module == home)
+    model: Family = __getattr__(kind)(config)
+    return model
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Family":
+        return reduce(or_, map(__getattr__, _HOMES))
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard.models' has no attribute '{name}'")
+    return getattr(import_module(f"regard.models.{_HOMES[name]}"), name)

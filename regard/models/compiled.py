@@ -1,154 +1,209 @@
-"""A translation model's passes, compiled: what Seq2Seq's modules say, in one call a pass, on the modules' own weights.
+"""A translation model's passes, compiled: what Seq2Seq's modules say, in one call a pass, on a file's own weights.
 
-Nothing is changed and little is copied: float32 weights are read where they are. The numbers are those of the modules
-to the last bits, and a sentence's are the same in any company, bit for bit: no sum runs over another sentence or over
-padding.
+Weights that nobody will change are put in the order in which the loops read them; those of a network that may still
+learn are read where they are, if they are float32. The numbers are those of the modules to the last bits, and a
+sentence's are the same in any company, bit for bit: no sum runs over another sentence or over padding. There is no
+torch here; stepwise.py has more for who has torch.
 
 T tokens of all sentences, one after the other  S sentences  M longest of them  R rows  D width  V vocabulary
-N blocks  H key/value heads  K head width  L places
+N blocks  H key/value heads  K head width  L places  C F related and frequent words
 """
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+import math
+from collections.abc import Mapping, Sequence
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
-from regard.blocks import block as blocks
-from regard.blocks.attention import Attention
-from regard.blocks.feedforward import FeedForward
-from regard.blocks.int8 import Int8Linear, Int8Matrix
-from regard.blocks.lanes import Group
-from regard.models.seq2seq import Seq2Seq
-from regard.models.stack import Stack
-from regard.native import kernels, stack
-from regard.native.kernels import Weights
+from regard.blocks.waves import waves
+from regard.models.config import Seq2SeqConfig
+from regard.native import kernels
+from regard.native.kernels import Array, Floats, Weights
 from regard.native.search import Writer
+from regard.native.stack import Attention, Block, Norm, Sizes, Stack
+
+Ids = NDArray[np.int64]
+WAVES = ("sinusoidal", "sinusoidal_halves")
 
 
-def can_compile(network: Seq2Seq) -> bool:
-    """The kinds of parts that there are compiled loops for, on a machine that has them, as people use models."""
-    config = network.config
-    sizes = _sizes(network)
+def can_compile(config: Seq2SeqConfig) -> bool:
+    """Kinds of parts that there are compiled loops for, on a machine that has them."""
     return (
-        next(network.parameters()).device.type == "cpu"
-        and all(parameter.dtype == torch.float32 for parameter in network.parameters())
-        and config.norm == "layer"
+        config.norm == "layer"
         and config.activation in kernels.ACTIVATIONS
-        and config.positions in ("sinusoidal", "sinusoidal_halves", "learned", "none")
-        and sizes.fit()
+        and config.positions in (*WAVES, "learned", "none")
+        and _sizes(config).fit()
         and kernels.available()
     )
 
 
-def addresses(network: nn.Module) -> list[int]:
-    """Where its weights lie. By hand: `parameters()` takes five times as long, a third of a short sentence's time."""
-    found: list[int] = []
-    parts = [network]
-    while parts:
-        part = parts.pop()
-        found += [tensor.data_ptr() for tensor in part._parameters.values() if tensor is not None]
-        found += [tensor.data_ptr() for tensor in part._buffers.values() if tensor is not None]
-        parts += [inner for inner in part._modules.values() if inner is not None]
-    return found
-
-
 class Compiled:
-    """Reads sentences and says what comes next, as Seq2Seq's `encode`, `group` and `next_logits` do."""
+    """Reads sentences, and has what the compiled search writes with."""
 
-    def __init__(self, network: Seq2Seq) -> None:
-        self.network = network
-        sizes = _sizes(network)
-        self._encoder = _stack(network.encoder, sizes, network.config.activation)
-        self._decoder = _stack(network.decoder, sizes, network.config.activation)
-        self._output = _weights(network.output)
+    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, fixed: bool) -> None:
+        """The arrays are a model directory's, by their names there; those that are fixed may be copied."""
+        self.config, self._parts = config, _Parts(config, arrays, fixed)
+        source, target = "source.tokens.weight", "target.tokens.weight"
+        self._source = self._parts.matrix(source)
+        self._target = self._source if config.tied == "all" else self._parts.matrix(target)
+        output = {"all": source, "target": target, "none": "output.weight"}[config.tied]
+        self.output = self._parts.weights(output, "output.bias")
+        self.encoder = self._parts.stack("encoder", config.encoder_layers)
+        self.decoder = self._parts.stack("decoder", config.decoder_layers)
+        self._waves = np.zeros((0, config.width), np.float32)
 
-    def read(self, sources: Sequence[Sequence[int]]) -> Group:
-        """Sentences that will be translated side by side: read, and what the decoder looks at computed once."""
-        memory = self.remember(sources)
-        lengths_S = torch.tensor([len(source) for source in sources])
-        return Group(memory, torch.arange(memory.shape[4]) < lengths_S[:, None])
-
-    def remember(self, sources: Sequence[Sequence[int]]) -> Tensor:
+    def remember(self, sources: Sequence[Sequence[int]]) -> Array:
         """Read sentences: the keys and values that the decoder's blocks will look at. -> (N, 2, S, H, M, K)"""
-        lengths_S = torch.tensor([len(source) for source in sources])
-        starts = torch.cat((lengths_S.new_zeros(1), lengths_S.cumsum(0)))
-        ids_T = torch.tensor([token for source in sources for token in source])
-        positions_T = torch.arange(len(ids_T)) - starts[:-1].repeat_interleave(lengths_S)
-        x_TD = self.network.source(ids_T[None], positions_T[None])[0]
-        return self._decoder.remember(self._encoder.encode(x_TD, starts), starts)
+        starts = np.cumsum([0, *map(len, sources)], dtype=np.int64)
+        ids_T = np.fromiter((token for source in sources for token in source), np.int64, starts[-1])
+        positions_T = np.concatenate([np.arange(len(source)) for source in sources])
+        x_TD = self._embedded(self._source, ids_T, "source", positions_T)
+        return self.decoder.remember(self.encoder.encode(x_TD, starts), starts)
 
-    def writer(self, places: int, related_VC: Tensor | None = None, frequent_F: Tensor | None = None) -> Writer:
+    def target(self, ids_R: Ids, positions_R: Ids) -> Floats:
+        """What goes into the decoder. -> (R, D)"""
+        return self._embedded(self._target, ids_R, "target", positions_R)
+
+    def writer(
+        self, places: int, related_VC: NDArray[np.int32] | None = None, frequent_F: NDArray[np.int32] | None = None
+    ) -> Writer:
         """What the compiled search needs of the model, for texts of up to so many tokens, and perhaps a shortlist."""
-        target = self.network.target
-        positions_LD = None
-        if target.positions is not None:
-            positions_LD = target.positions(torch.arange(places)[None])[0].contiguous()
-        weight: object = target.tokens.weight
-        if isinstance(weight, Int8Matrix):
-            embeddings_VD, row_scales_V = weight.whole, weight.scale
-        else:
-            embeddings_VD, row_scales_V = cast(Tensor, weight).detach(), None
+        whole_VD, scales_V = self._target
         return Writer(
-            decoder=self._decoder,
-            output=self._output,
-            embeddings_VD=embeddings_VD,
-            row_scales_V=row_scales_V,
-            scale=target.tokens.scale,
-            positions_LD=positions_LD,
+            decoder=self.decoder,
+            output=self.output,
+            embeddings_VD=whole_VD,
+            row_scales_V=scales_V,
+            scale=self._scale,
+            positions_LD=self._places("target", places),
             related_VC=related_VC,
             frequent_F=frequent_F,
         )
 
-    def next_logits(self, ids_R: Tensor, groups: Sequence[Group]) -> Tensor:
-        """Logits of the token after each row's newest, of all rows of some groups. -> (R, V)"""
-        said_R = torch.cat([ids_R.new_full((group.rows,), group.said) for group in groups])
-        for group in groups:
-            group.say()
-        x_1RD = self.network.target(ids_R[None], said_R[None])
-        states_RD = self._decoder.decode(x_1RD[0], [group.seated() for group in groups])
-        return kernels.linear(states_RD, self._output)
+    @property
+    def _scale(self) -> float:
+        return math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
+
+    def _embedded(self, matrix: "_Matrix", ids_T: Ids, side: str, positions_T: Ids) -> Floats:
+        whole_VD, scales_V = matrix
+        x_TD: Floats = whole_VD[ids_T] if scales_V is None else whole_VD[ids_T] * scales_V[ids_T][:, None]
+        x_TD = x_TD * np.float32(self._scale)
+        places_LD = self._places(side, int(positions_T.max()) + 1)
+        return x_TD if places_LD is None else x_TD + places_LD[positions_T]
+
+    def _places(self, side: str, count: int) -> Floats | None:
+        """What the first so many places add. -> (L, D)"""
+        if self.config.positions in WAVES:
+            table = self._waves  # taken once: another worker may put a shorter one in its place
+            if len(table) < count:
+                length = 1 << max(count - 1, 63).bit_length()
+                table = waves(length, self.config.width, interleaved=self.config.positions == "sinusoidal")
+                self._waves = table
+            return table[:count]
+        if self.config.positions == "learned":
+            return self._parts[f"{side}.positions.weight"]
+        return None
 
 
-# ---- modules -> what the compiled pass wants ---------------------------------------------------------------------
+# ---- names -> what the compiled pass wants -----------------------------------------------------------------------
+
+_Matrix = tuple[Array, Floats | None]
+"""Numbers; or whole ones, and what one is worth in each row."""
 
 
-def _sizes(network: Seq2Seq) -> stack.Sizes:
-    config = network.config
-    return stack.Sizes(config.width, config.inner, config.heads, config.kv_heads or config.heads, config.one_head)
+class _Parts:
+    """A model's arrays, and what is made of them."""
+
+    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], fixed: bool) -> None:
+        self._config, self._arrays, self._fixed = config, arrays, fixed
+
+    def __getitem__(self, name: str) -> Floats:
+        return self._arrays[name]
+
+    def matrix(self, name: str) -> _Matrix:
+        if name in self._arrays:
+            return self._arrays[name], None
+        return self._arrays[f"{name}.whole"], self._arrays[f"{name}.scale"]
+
+    def weights(self, name: str, bias: str) -> Weights:
+        numbers, scales = self.matrix(name)
+        bias_N = self._arrays.get(bias)
+        if scales is not None:
+            return Weights.of_int8(kernels.pack(numbers, scales), bias_N)
+        return (Weights.of_fixed_floats if self._fixed else Weights.of_floats)(numbers, bias_N)
+
+    def stack(self, name: str, layers: int) -> Stack:
+        config = self._config
+        made = [self._block(f"{name}.blocks.{i}", cross=name == "decoder") for i in range(layers)]
+        last = self._norm(f"{name}.norm") if config.norm_first else None
+        half = f"{name}.blocks.0.attention.query.weight" not in self._arrays  # int8 is no more exact than that
+        return Stack(made, _sizes(config), last=last, activation=config.activation, half=half)
+
+    def _block(self, name: str, *, cross: bool) -> Block:
+        return Block(
+            self._attention(f"{name}.attention"),
+            self._attention(f"{name}.cross") if cross else None,
+            self._linear(f"{name}.feedforward.up"),
+            self._linear(f"{name}.feedforward.down"),
+            self._norm(f"{name}.feedforward_residual.norm"),
+        )
+
+    def _attention(self, name: str) -> Attention:
+        query, key, value, output = (self._linear(f"{name}.{part}") for part in ("query", "key", "value", "output"))
+        return Attention(query, key, value, output, self._norm(f"{name}_residual.norm"))
+
+    def _linear(self, name: str) -> Weights:
+        return self.weights(f"{name}.weight", f"{name}.bias")
+
+    def _norm(self, name: str) -> Norm:
+        return Norm(self[f"{name}.weight"], self[f"{name}.bias"], self._config.norm_eps)
 
 
-def _stack(part: Stack, sizes: stack.Sizes, activation: str) -> stack.Stack:
-    made = [_block(each) for each in cast(Iterable[blocks.Block], part.blocks)]
-    return stack.Stack(made, sizes, last=None if part.norm is None else _norm(part.norm), activation=activation)
+def _sizes(config: Seq2SeqConfig) -> Sizes:
+    return Sizes(config.width, config.inner, config.heads, config.kv_heads or config.heads, config.one_head)
 
 
-def _block(part: blocks.Block) -> stack.Block:
-    feedforward = cast(FeedForward, part.feedforward)
-    cross = None
-    if part.cross is not None and part.cross_residual is not None:
-        cross = _attention(cast(Attention, part.cross), part.cross_residual)
-    return stack.Block(
-        _attention(cast(Attention, part.attention), part.attention_residual),
-        cross,
-        _weights(feedforward.up),
-        _weights(feedforward.down),
-        _norm(part.feedforward_residual.norm),
-    )
+def shapes(config: Seq2SeqConfig) -> dict[str, tuple[int, ...]]:
+    """What a file of such a model holds, in float32: every name and its shape."""
+    width, inner, queries = config.width, config.inner, config.heads * config.one_head
+    keys = (config.kv_heads or config.heads) * config.one_head
+    found: dict[str, tuple[int, ...]] = {}
 
+    def linear(name: str, outs: int, ins: int, bias: bool) -> None:
+        found[f"{name}.weight"] = (outs, ins)
+        if bias:
+            found[f"{name}.bias"] = (outs,)
 
-def _attention(part: Attention, residual: blocks.AddAndNorm) -> stack.Attention:
-    query, key, value, output = map(_weights, (part.query, part.key, part.value, part.output))
-    return stack.Attention(query, key, value, output, _norm(residual.norm))
+    def norm(name: str) -> None:
+        found[f"{name}.weight"] = found[f"{name}.bias"] = (width,)
 
+    def attention(name: str) -> None:
+        linear(f"{name}.query", queries, width, config.attention_bias)
+        linear(f"{name}.key", keys, width, config.attention_bias)
+        linear(f"{name}.value", keys, width, config.attention_bias)
+        linear(f"{name}.output", width, queries, config.attention_output_bias)
+        norm(f"{name}_residual.norm")
 
-def _norm(part: nn.Module) -> stack.Norm:
-    assert isinstance(part, nn.LayerNorm)
-    return stack.Norm(part.weight.detach(), part.bias.detach(), part.eps)
-
-
-def _weights(part: nn.Module) -> Weights:
-    if isinstance(part, Int8Linear):
-        return part.ready()
-    assert isinstance(part, nn.Linear)
-    return Weights.of_floats(part.weight.detach(), None if part.bias is None else part.bias.detach())
+    for side, vocab, tied in (
+        ("source", config.source_vocab or config.vocab, False),
+        ("target", config.vocab, config.tied == "all"),
+    ):
+        if not tied:
+            found[f"{side}.tokens.weight"] = (vocab, width)
+        if config.positions == "learned":
+            found[f"{side}.positions.weight"] = (config.context, width)
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        for i in range(layers):
+            attention(f"{side}.blocks.{i}.attention")
+            if side == "decoder":
+                attention(f"{side}.blocks.{i}.cross")
+            linear(f"{side}.blocks.{i}.feedforward.up", inner, width, config.feedforward_bias)
+            linear(f"{side}.blocks.{i}.feedforward.down", width, inner, config.feedforward_bias)
+            norm(f"{side}.blocks.{i}.feedforward_residual.norm")
+        if config.norm_first:
+            norm(f"{side}.norm")
+    if config.tied == "none":
+        found["output.weight"] = (config.vocab, width)
+    if config.output_bias:
+        found["output.bias"] = (config.vocab,)
+    return found

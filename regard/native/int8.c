@@ -1,6 +1,6 @@
 /* int8: weights packed for the loop that reads them, rows quantised one by one, exact integer sums. */
 #include "int8.h"
-#include <immintrin.h>
+#include "vectors.h"
 #include <math.h>
 #include <string.h>
 
@@ -29,15 +29,22 @@ AVX2 static float extreme(__m256 x, float sign) {
     return found;
 }
 
-AVX2 Worth quantise(const float *x, long width, uint8_t *q) {
-    __m256 most = _mm256_setzero_ps(), least = most;
+/* what a row with these extremes has for one; `nothing` is 0, or NaN where a number is none */
+AVX2 static Worth worth_of(float low, float high, float nothing, float *times) {
+    const float range = high - low, one = (range > 0.0f ? range / (float)MOST : 1.0f) + nothing;
+    *times = 1.0f / one;
+    return (Worth){one, (int32_t)_mm_cvtss_si32(_mm_set_ss(-low * *times))};
+}
+
+AVX2 static Worth quantise_eight(const float *x, long width, uint8_t *q) {
+    __m256 most = _mm256_setzero_ps(), least = most, nothing = most;
     for (long k = 0; k < width; k += 8) {
         const __m256 v = _mm256_loadu_ps(x + k);
         most = _mm256_max_ps(most, v), least = _mm256_min_ps(least, v);
+        nothing = _mm256_fmadd_ps(v, _mm256_setzero_ps(), nothing); /* of NaN and of infinity it stays NaN */
     }
-    const float low = extreme(least, -1.0f), range = extreme(most, 1.0f) - low;
-    const float one = range > 0.0f ? range / (float)MOST : 1.0f, times = 1.0f / one;
-    const Worth worth = {one, (int32_t)_mm_cvtss_si32(_mm_set_ss(-low * times))};
+    float times;
+    const Worth worth = worth_of(extreme(least, -1.0f), extreme(most, 1.0f), across(nothing), &times);
     const __m256 by = _mm256_set1_ps(times);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7), zero = _mm256_set1_epi32(worth.zero), end = _mm256_set1_epi8(MOST);
     for (long k = 0; k < width; k += 32) {
@@ -47,6 +54,32 @@ AVX2 Worth quantise(const float *x, long width, uint8_t *q) {
         _mm256_storeu_si256((__m256i *)(q + k), _mm256_min_epu8(_mm256_permutevar8x32_epi32(bytes, order), end));
     }
     return worth;
+}
+
+/* the same numbers, for a width that is a multiple of 64 */
+AVX512 static Worth quantise_sixteen(const float *x, long width, uint8_t *q) {
+    __m512 most = _mm512_setzero_ps(), least = most, nothing = most;
+    for (long k = 0; k < width; k += 16) {
+        const __m512 v = _mm512_loadu_ps(x + k);
+        most = _mm512_max_ps(most, v), least = _mm512_min_ps(least, v);
+        nothing = _mm512_fmadd_ps(v, _mm512_setzero_ps(), nothing);
+    }
+    float times;
+    const Worth worth = worth_of(_mm512_reduce_min_ps(least), _mm512_reduce_max_ps(most), across(folded(nothing)), &times);
+    const __m512 by = _mm512_set1_ps(times);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i zero = _mm512_set1_epi32(worth.zero), end = _mm512_set1_epi8(MOST);
+    for (long k = 0; k < width; k += 64) {
+        __m512i part[4];
+        for (int i = 0; i < 4; i++) part[i] = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + k + 16 * i), by)), zero);
+        const __m512i bytes = _mm512_packus_epi16(_mm512_packs_epi32(part[0], part[1]), _mm512_packs_epi32(part[2], part[3]));
+        _mm512_storeu_si512(q + k, _mm512_min_epu8(_mm512_permutexvar_epi32(order, bytes), end));
+    }
+    return worth;
+}
+
+Worth quantise(const float *x, long width, uint8_t *q) {
+    return (level() == 2 && width % 64 == 0 ? quantise_sixteen : quantise_eight)(x, width, q);
 }
 
 /* ---- tiles: some rows times one panel, and their outputs ---- */
@@ -83,8 +116,10 @@ typedef struct {
 #define PUT_ROW2(i) PUT2(i, 0, a##i##0) PUT2(i, 8, a##i##1)
 #define ONE(DO) DO(0)
 #define TWO(DO) ONE(DO) DO(1)
-#define FOUR(DO) TWO(DO) DO(2) DO(3)
-#define SIX(DO) FOUR(DO) DO(4) DO(5)
+#define THREE(DO) TWO(DO) DO(2)
+#define FOUR(DO) THREE(DO) DO(3)
+#define FIVE(DO) FOUR(DO) DO(4)
+#define SIX(DO) FIVE(DO) DO(5)
 
 #define TILE_AVX2(NAME, EACH)                                                                                            \
     AVX2 static void NAME(const uint8_t *q, const int8_t *w, long width, const Out *o) {                                 \
@@ -104,6 +139,7 @@ typedef struct {
     }
 
 TILE_AVX2(four_avx2, FOUR)
+TILE_AVX2(three_avx2, THREE)
 TILE_AVX2(two_avx2, TWO)
 TILE_AVX2(row_avx2, ONE)
 
@@ -114,12 +150,11 @@ TILE_AVX2(row_avx2, ONE)
     out = _mm512_max_ps(least, _mm512_add_ps(out, _mm512_loadu_ps(o->bias + n)));                                        \
     _mm512_storeu_ps(o->y + i * o->stride + n, out);
 #define PUT_ROW4(i) PUT4(i, 0, a##i##0) PUT4(i, 16, a##i##1) PUT4(i, 32, a##i##2) PUT4(i, 48, a##i##3)
+/* Written out: GCC 12 makes three copies of every sum, one of them in memory, which halves the speed. */
+#define DOT(a, b, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(b), "v"(w))
 #define STEP4(i)                                                                                                         \
     b = _mm512_set1_epi32(*(const int32_t *)(q + i * width + k));                                                        \
-    a##i##0 = _mm512_dpbusd_epi32(a##i##0, b, w0);                                                                       \
-    a##i##1 = _mm512_dpbusd_epi32(a##i##1, b, w1);                                                                       \
-    a##i##2 = _mm512_dpbusd_epi32(a##i##2, b, w2);                                                                       \
-    a##i##3 = _mm512_dpbusd_epi32(a##i##3, b, w3);
+    DOT(a##i##0, b, w0); DOT(a##i##1, b, w1); DOT(a##i##2, b, w2); DOT(a##i##3, b, w3);
 #define ZERO4(i) __m512i a##i##0 = zero, a##i##1 = zero, a##i##2 = zero, a##i##3 = zero;
 #define LOAD4                                                                                                            \
     const __m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 64);                                           \
@@ -140,30 +175,38 @@ TILE_AVX2(row_avx2, ONE)
     }
 
 TILE_VNNI(six_vnni, SIX)
+TILE_VNNI(five_vnni, FIVE)
 TILE_VNNI(four_vnni, FOUR)
+TILE_VNNI(three_vnni, THREE)
 TILE_VNNI(two_vnni, TWO)
 TILE_VNNI(row_vnni, ONE)
 
 typedef void (*Tile)(const uint8_t *q, const int8_t *w, long width, const Out *o);
-static const Tile TILES[2][4] = {{four_avx2, four_avx2, two_avx2, row_avx2}, {six_vnni, four_vnni, two_vnni, row_vnni}};
-static const long TALL[2][4] = {{4, 4, 2, 1}, {6, 4, 2, 1}};
+/* by the number of rows; the last is the tallest that there are registers for */
+static const Tile AVX2_TILES[] = {row_avx2, two_avx2, three_avx2, four_avx2};
+static const Tile VNNI_TILES[] = {row_vnni, two_vnni, three_vnni, four_vnni, five_vnni, six_vnni};
+
+/* The weights of the next panel come while this one's rows are worked on: each tile asks for a part of them. */
+static inline void fetch_share(const int8_t *panel, long bytes, long part, long parts) {
+    for (long at = from(bytes, (int)part, (int)parts) & ~63L; at < from(bytes, (int)part + 1, (int)parts); at += 64) __builtin_prefetch(panel + at, 0, 2);
+}
 
 void int8_outputs(const Part *part, const uint8_t *q, const Worth *worth, long rows, long start, long end, int relu, float *y) {
     const int wide = level() == 2;
-    const long p = panel(wide ? 2 : 1), width = part->width, outs = part->outs;
+    const Tile *tiles = wide ? VNNI_TILES : AVX2_TILES;
+    const long tallest = wide ? 6 : 4, p = panel(wide ? 2 : 1), width = part->width, outs = part->outs, count = (rows + tallest - 1) / tallest;
     float spare[6 * 64]; /* for the last panel, which may be more than the outputs */
     for (long at = start; at < end; at++) {
         const int8_t *w = (const int8_t *)part->weights + at * p * width;
-        const long first = at * p, count = outs - first < p ? outs - first : p;
+        const long first = at * p, real = outs - first < p ? outs - first : p;
         Out out = {part->sums + first, part->scales + first, part->bias + first, worth, spare, p, relu};
-        if (count == p) out.y = y + first, out.stride = outs;
-        for (long row = 0; row < rows;) {
-            int which = 0;
-            while (TALL[wide][which] > rows - row) which++;
-            const long some = TALL[wide][which];
-            TILES[wide][which](q + row * width, w, width, &out);
-            if (count < p)
-                for (long i = 0; i < some; i++) memcpy(y + (row + i) * outs + first, spare + i * p, sizeof(float) * (size_t)count);
+        if (real == p) out.y = y + first, out.stride = outs;
+        for (long tile = 0, row = 0; row < rows; tile++) {
+            const long some = rows - row < tallest ? rows - row : tallest;
+            if (at + 1 < end) fetch_share(w + p * width, p * width, tile, count);
+            tiles[some - 1](q + row * width, w, width, &out);
+            if (real < p)
+                for (long i = 0; i < some; i++) memcpy(y + (row + i) * outs + first, spare + i * p, sizeof(float) * (size_t)real);
             else
                 out.y += some * outs;
             out.worth += some, row += some;

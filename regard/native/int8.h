@@ -5,10 +5,10 @@
 enum { MOST = 127 }; /* of a row's bytes */
 
 /* what a row's bytes mean: (byte - zero) x one */
-typedef struct {
+struct Worth {
     float one;
     int32_t zero;
-} Worth;
+};
 
 /* outputs in a panel */
 int panel(int at_level);

@@ -7,14 +7,14 @@
  *   stack.c     a whole pass through the blocks of an encoder or a decoder
  *   search.c    beam search around it; shortlist.c: with a sentence's own words
  *
- * Plain C and x86 intrinsics: each loop is there for AVX2, linear.c's also for AVX-512 with VNNI. The structs are
+ * Plain C and x86 intrinsics: each loop is there for AVX2, and also for AVX-512 with VNNI where that pays. The structs are
  * mirrored in kernels.py, stack.py and search.py.
  */
 #pragma once
 #include <stdint.h>
 
-#define AVX2 __attribute__((target("avx2,fma")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma")))
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma,f16c")))
 
 /* ---- threads.c ---- */
 
@@ -32,10 +32,11 @@ int level(void);
 enum { NONE, RELU, SILU, GELU, GELU_TANH };
 
 typedef struct {
-    const void *weights;        /* float (outs, width), or int8 as `pack` leaves them */
+    const void *weights;        /* float (outs, width), or as `pack_floats` leaves them, or int8 as `pack` does */
     const int32_t *sums;        /* of int8 weights, which are -64..64: each output's; else NULL */
     const float *scales, *bias; /* of int8 weights, what one is worth; bias may be NULL for float ones */
     long width, outs;           /* width: a multiple of 32 */
+    long packed;                /* whether floats are */
 } Part;
 
 /* y[i] (rows, outs) = x (rows, width) weights[i]ᵀ + bias[i], then the activation; all parts have the same width.
@@ -43,10 +44,23 @@ typedef struct {
 void linear(const Part *const *parts, int count, const float *x, long rows, int activation, int threads, void *room, float *const *y);
 long linear_room(long rows, long width);
 
+/* The same in two steps, for rows that go through many parts, or through a part piece by piece: what they are is found once. */
+typedef struct Worth Worth;
+typedef struct {
+    const float *x;
+    Worth *worth;
+    uint8_t *q;
+} Given;
+Given give(const Part *part, const float *x, long rows, int threads, void *room);
+/* y (rows, outs) of the rows from `first` on */
+void linear_given(const Part *part, const Given *given, long first, long rows, int threads, float *y);
+long float_panel(void);
+
 /* ---- look.c ---- */
 
 typedef struct {
-    const float *q, *keys, *values;        /* q (rows, heads, width) */
+    const float *q;                        /* (rows, heads, width) */
+    const void *keys, *values;             /* of floats, or of halves */
     const int32_t *slots;                  /* (rows): whose keys; NULL: the first's */
     const int32_t *places;                 /* (rows, longest): which of them; NULL: all in a row */
     const int32_t *lengths;                /* (slots): how many; NULL: longest */
@@ -54,8 +68,15 @@ typedef struct {
     long slot_stride, head_stride, stride; /* from one slot's, head's, place's key to the next */
     long longest;
     float scale;
+    int half;                              /* whether keys and values are halves */
     float *out;                            /* (rows, heads, width) */
 } Look;
+
+/* bytes of a key's number */
+static inline long size_of(int half) { return half ? 2 : (long)sizeof(float); }
+
+/* Numbers to where keys lie: as halves, or as floats; rounded to halves either way, where that is asked for. */
+void put_keys(const float *x, long count, int rounded, int half, void *to);
 
 void look_rows(const Look *l, long first, long end);
 void look(const Look *l, int threads);

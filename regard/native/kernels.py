@@ -1,25 +1,33 @@
-"""The compiled loops, for tensors. Ask `available()` first.
+"""The library of compiled loops, its functions and the weights that they read, as arrays. Ask `available()` first.
 
-R rows  D width  N outputs  H heads  K head width  V vocabulary  C the best
+No torch here: to translate, a process may do without.
+
+D width  N outputs
 """
 
 import ctypes
 import functools
 from collections.abc import Callable
-from ctypes import POINTER, Structure, byref, c_float, c_int, c_long, c_void_p
+from ctypes import POINTER, Structure, c_float, c_int, c_long, c_void_p
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.native import build
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
 
 WIDTH = 32
 """Widths must be a multiple of this."""
 ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2, "gelu": 3, "gelu_tanh": 4}
+
+
+LENT = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
 def available() -> bool:
@@ -38,7 +46,7 @@ class Part(Structure):
 
     _fields_ = (
         *((name, c_void_p) for name in ("weights", "sums", "scales", "bias")),
-        *((name, c_long) for name in ("width", "outs")),
+        *((name, c_long) for name in ("width", "outs", "packed")),
     )
 
 
@@ -48,6 +56,7 @@ class Look(Structure):
         *((name, c_long) for name in ("rows", "heads", "kv_heads", "width")),
         *((name, c_long) for name in ("slot_stride", "head_stride", "stride", "longest")),
         ("scale", c_float),
+        ("half", c_int),
         ("out", c_void_p),
     )
 
@@ -56,8 +65,9 @@ def prepare(library: ctypes.CDLL) -> int:
     """Say what the functions take, lend them torch's threads, and give the library's level."""
     at, whole = c_void_p, c_int
     takes: dict[str, tuple[Any, ...]] = {
-        "lend_threads": (at, at),
+        "lend_threads": (at, at, at),
         "pack": (at, c_long, c_long, whole, at, at),
+        "pack_floats": (at, c_long, c_long, at),
         "linear": (POINTER(POINTER(Part)), whole, at, c_long, whole, whole, at, POINTER(c_void_p)),
         "look": (POINTER(Look), whole),
         "weigh": (at, c_long, c_long, c_long, whole, at, at, at, at),
@@ -72,6 +82,7 @@ def prepare(library: ctypes.CDLL) -> int:
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, None
     gives: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "float_panel": (c_long, ()),
         "stack_room": (c_long, (at, c_long)),
         "search_begin": (c_void_p, (at,)),
         "search_go_on": (whole, (at, c_long, c_long, whole)),
@@ -88,11 +99,14 @@ def prepare(library: ctypes.CDLL) -> int:
 
 def _lend(library: ctypes.CDLL) -> None:
     """torch brings an OpenMP of its own; a second one beside it would make their threads wait for each other."""
-    folder = Path(torch.__file__).parent
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        return
+    folder = Path(found.origin).parent
     for path in sorted([*folder.glob("lib/libgomp*"), *folder.parent.glob("torch.libs/libgomp*")]):
         openmp = ctypes.CDLL(str(path))
         library.lend_threads(
-            *(ctypes.cast(getattr(openmp, name), c_void_p) for name in ("GOMP_parallel", "omp_get_thread_num"))
+            *(ctypes.cast(getattr(openmp, name), c_void_p) for name in LENT),
         )
         return
 
@@ -105,31 +119,60 @@ def call(name: str) -> Callable[..., int]:
     return function
 
 
-def at(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
+class Tensor(Protocol):
+    """torch's, as far as it matters here."""
+
+    def data_ptr(self) -> int: ...
+
+
+def at(numbers: Array | Tensor | None) -> int | None:
+    """Where they lie."""
+    if numbers is None:
+        return None
+    return int(numbers.ctypes.data) if isinstance(numbers, np.ndarray) else numbers.data_ptr()
+
+
+def widened(numbers: Array, most: int) -> Array:
+    """With zeros after the last of each row, up to so many; as it is where it has them."""
+    missing = most - numbers.shape[-1]
+    if missing:
+        numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, missing)])
+    return np.ascontiguousarray(numbers)
 
 
 class Weights:
     """A linear part's, as the compiled loops want them."""
 
     def __init__(
-        self, weights: Tensor, scales_N: Tensor | None, bias_N: Tensor | None, *, outs: int, width: int
+        self, weights: Array, scales_N: Floats | None, bias_N: Floats | None, *, outs: int, width: int
     ) -> None:
         self.outs, self.width = outs, width
         self._kept = [weights, scales_N, bias_N]  # the part has only their addresses
-        self.part = Part(at(weights), None, at(scales_N), at(bias_N), width, outs)
+        self.part = Part(at(weights), None, at(scales_N), at(bias_N), width, outs, 0)
 
     @classmethod
-    def of_floats(cls, weight_ND: Tensor, bias_N: Tensor | None) -> "Weights":
+    def of_floats(cls, weight_ND: Floats, bias_N: Floats | None) -> "Weights":
         """As they are, without a copy, where the width allows it."""
         outs, width = weight_ND.shape
-        weight_ND = F.pad(weight_ND, (0, -width % WIDTH)).contiguous()
+        weight_ND = widened(weight_ND, width + -width % WIDTH)
         return cls(weight_ND, None, bias_N, outs=outs, width=weight_ND.shape[1])
 
     @classmethod
-    def of_int8(cls, packed: "Packed", bias_N: Tensor | None) -> "Weights":
-        bias_N = torch.zeros(packed.outs) if bias_N is None else bias_N
-        bias_N = F.pad(bias_N, (0, len(packed.scales_N) - packed.outs))
+    def of_fixed_floats(cls, weight_ND: Floats, bias_N: Floats | None) -> "Weights":
+        """A copy in the order in which they are read, for floats that nobody will change: faster, most for few rows."""
+        outs, width = weight_ND.shape
+        weight_ND = widened(weight_ND, width + -width % WIDTH)
+        width, panel = weight_ND.shape[1], call("float_panel")()
+        packed = np.zeros(-(-outs // panel) * panel * width, np.float32)
+        call("pack_floats")(at(weight_ND), outs, width, at(packed))
+        weights = cls(packed, None, bias_N, outs=outs, width=width)
+        weights.part.packed = 1
+        return weights
+
+    @classmethod
+    def of_int8(cls, packed: "Packed", bias_N: Floats | None) -> "Weights":
+        bias_N = np.zeros(packed.outs, np.float32) if bias_N is None else bias_N
+        bias_N = widened(bias_N, len(packed.scales_N))
         weights = cls(packed.weights, packed.scales_N, bias_N, outs=packed.outs, width=packed.width)
         weights.part.sums = at(packed.sums_N)
         weights._kept.append(packed.sums_N)
@@ -140,62 +183,18 @@ class Weights:
 class Packed:
     """An int8 matrix in the order in which the compiled loops read it, whole panels of outputs."""
 
-    weights: Tensor
-    sums_N: Tensor
-    scales_N: Tensor
+    weights: NDArray[np.int8]
+    sums_N: NDArray[np.int32]
+    scales_N: Floats
     outs: int
     width: int
 
 
-def pack(whole_ND: Tensor, scale_N: Tensor) -> Packed:
-    outs = len(whole_ND)
-    whole_ND = F.pad(whole_ND, (0, -whole_ND.shape[1] % WIDTH)).contiguous()
+def pack(whole_ND: NDArray[np.int8], scale_N: Floats) -> Packed:
+    outs, width = whole_ND.shape
+    whole_ND = widened(whole_ND, width + -width % WIDTH)
     width, panel = whole_ND.shape[1], call("panel")(level())
     room = -(-outs // panel) * panel
-    packed, sums_N = torch.empty(room * width, dtype=torch.int8), torch.empty(room, dtype=torch.int32)
+    packed, sums_N = np.empty(room * width, np.int8), np.empty(room, np.int32)
     call("pack")(at(whole_ND), outs, width, level(), at(packed), at(sums_N))
-    return Packed(packed, sums_N, F.pad(scale_N.float(), (0, room - outs)), outs, width)
-
-
-def linear(x_RD: Tensor, by: Weights, *, activation: str = "none") -> Tensor:
-    """x weightsᵀ + bias: each row has the same result in any company. -> (R, N)"""
-    rows, width = x_RD.shape
-    if width != by.width:
-        x_RD = F.pad(x_RD, (0, by.width - width))
-    x_RD, out = x_RD.contiguous(), torch.empty(rows, by.outs)
-    room = torch.empty(rows * (by.width + 8), dtype=torch.uint8)
-    part, to = POINTER(Part)(by.part), c_void_p(at(out))
-    call("linear")(
-        byref(part), 1, at(x_RD), rows, ACTIVATIONS[activation], torch.get_num_threads(), at(room), byref(to)
-    )
-    return out
-
-
-def look(
-    q_RHK: Tensor,
-    keys_SHPK: Tensor,
-    values_SHPK: Tensor,
-    slots_R: Tensor,
-    places_RT: Tensor | None,
-    lengths_S: Tensor | None,
-) -> Tensor:
-    """Each row's queries over its slot's keys: at its places, or at the slot's first; all int32. -> (R, H, K)"""
-    rows, heads, width = q_RHK.shape
-    assert keys_SHPK.stride() == values_SHPK.stride()
-    q_RHK, out = q_RHK.contiguous(), torch.empty(rows, heads, width)
-    longest = keys_SHPK.shape[2] if places_RT is None else places_RT.shape[1]
-    asked = Look(
-        *map(at, (q_RHK, keys_SHPK, values_SHPK, slots_R, places_RT, lengths_S)),
-        *(rows, heads, keys_SHPK.shape[1], width, *keys_SHPK.stride()[:3], longest, width**-0.5, at(out)),
-    )
-    call("look")(byref(asked), torch.get_num_threads())
-    return out
-
-
-def weigh(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The greatest, the log of the sum of e^(x - greatest), both (R); the best logits and their tokens, both (R, C)."""
-    rows, vocab = logits_RV.shape
-    most, rest, values = torch.empty(rows), torch.empty(rows), torch.empty(rows, count)
-    tokens = torch.empty(rows, count, dtype=torch.long)
-    call("weigh")(at(logits_RV), rows, vocab, count, torch.get_num_threads(), *map(at, (most, rest, values, tokens)))
-    return most, rest, values, tokens
+    return Packed(packed, sums_N, widened(scale_N.astype(np.float32), room), outs, width)

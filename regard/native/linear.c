@@ -3,7 +3,8 @@
 #include "vectors.h"
 #include <string.h>
 
-enum { BLOCK = 96, PANEL = 16, DEEP = 256 };
+enum { BLOCK = 96, WIDEST = 64, DEEP = 128 };
+#define ALONE 8000.0 /* nanoseconds that are not worth waking another thread for */
 
 typedef struct {
     const Part *const *parts;
@@ -33,15 +34,24 @@ AVX2 static inline __attribute__((always_inline)) void turn_eight(const float *w
         }
 }
 
-/* The same of a whole panel and up to DEEP inputs: what a tile reads. Every sum runs over the inputs in their order, one by
- * one, so a row's result is the same in any company. */
-AVX2 static void turn(const float *w, long stride, long outs, long width, float *turned) {
-    for (long n = 0; n < PANEL && n < outs; n += 8)
+/* float32's panels: outputs that a tile works on at once. 6 rows of them fill the registers. */
+long float_panel(void) { return level() == 2 ? 64 : 16; }
+
+/* A whole panel of some inputs, turned: [input][output], what a tile reads. Every sum runs over the inputs in their
+ * order, one by one, so a row's result is the same in any company. */
+AVX2 static void turn(const float *w, long stride, long outs, long width, long p, float *turned) {
+    for (long n = 0; n < p && n < outs; n += 8)
         for (long k = 0; k < width; k += 8) {
             __m256 t[8];
             turn_eight(w + n * stride + k, stride, outs - n, t);
-            for (int i = 0; i < 8; i++) _mm256_store_ps(turned + (k + i) * PANEL + n, t[i]);
+            for (int i = 0; i < 8; i++) _mm256_storeu_ps(turned + (k + i) * p + n, t[i]);
         }
+}
+
+/* weights (outs, width) -> panel after panel, turned once and for all */
+void pack_floats(const float *weights, long outs, long width, float *packed) {
+    const long p = float_panel();
+    for (long n = 0; n < outs; n += p) turn(weights + n * width, width, outs - n, width, p, packed + n * width);
 }
 
 /* The same sums of one row, which would not be worth a turned copy; two at a time, as each waits for its last addition */
@@ -64,11 +74,11 @@ AVX2 static void alone(const float *x, const float *w, long stride, long outs, l
 }
 
 /* `rows` rows (a number the compiler sees) go on with their sums of a panel; fused, as GCC and clang do by themselves in C */
-#define FLOAT_TILE(NAME, TARGET, LANES, ROWS)                                                                             \
+#define FLOAT_TILE(NAME, TARGET, LANES, PANEL)                                                                            \
     typedef float NAME __attribute__((vector_size(4 * LANES), aligned(4), may_alias));                                    \
     TARGET static inline __attribute__((always_inline)) void tile_##NAME(                                                 \
         const int rows, const float *x, long stride, const float *w, long width, float *sums) {                           \
-        NAME a[ROWS][PANEL / LANES];                                                                                      \
+        NAME a[6][PANEL / LANES];                                                                                         \
         for (int i = 0; i < rows; i++)                                                                                    \
             for (int n = 0; n < PANEL / LANES; n++) a[i][n] = *(const NAME *)(sums + i * PANEL + n * LANES);              \
         for (long k = 0; k < width; k++, w += PANEL)                                                                      \
@@ -78,41 +88,42 @@ AVX2 static void alone(const float *x, const float *w, long stride, long outs, l
             for (int n = 0; n < PANEL / LANES; n++) *(NAME *)(sums + i * PANEL + n * LANES) = a[i][n];                    \
     }                                                                                                                     \
     TARGET static long rows_##NAME(long rows, const float *x, long stride, const float *w, long width, float *sums) {     \
-        if (rows >= ROWS) return tile_##NAME(ROWS, x, stride, w, width, sums), ROWS;                                      \
+        if (rows >= 6) return tile_##NAME(6, x, stride, w, width, sums), 6;                                               \
         if (rows >= 4) return tile_##NAME(4, x, stride, w, width, sums), 4;                                               \
         if (rows >= 2) return tile_##NAME(2, x, stride, w, width, sums), 2;                                               \
         return tile_##NAME(1, x, stride, w, width, sums), 1;                                                              \
     }
 
-FLOAT_TILE(Eight, AVX2, 8, 6)
-FLOAT_TILE(Sixteen, AVX512, 16, 12)
+FLOAT_TILE(Eight, AVX2, 8, 16)
+FLOAT_TILE(Sixteen, AVX512, 16, 64)
 
 /* y of the panels start..end, of up to BLOCK rows */
 AVX2 static void float_outputs(const Part *part, const float *x, long rows, long start, long end, int relu, float *y) {
     const int wide = level() == 2;
-    float turned[DEEP * PANEL] __attribute__((aligned(64))), sums[BLOCK * PANEL] __attribute__((aligned(64)));
+    const long p = float_panel();
+    float turned[DEEP * WIDEST] __attribute__((aligned(64))), sums[BLOCK * WIDEST] __attribute__((aligned(64)));
     for (long at = start; at < end; at++) {
-        const long first = at * PANEL, count = part->outs - first < PANEL ? part->outs - first : PANEL;
-        memset(sums, 0, sizeof(float) * PANEL * (size_t)rows);
+        const long first = at * p, count = part->outs - first < p ? part->outs - first : p;
+        memset(sums, 0, sizeof(float) * (size_t)(p * rows));
         for (long deep = 0; deep < part->width; deep += DEEP) {
             const long width = part->width - deep < DEEP ? part->width - deep : DEEP;
-            const float *w = (const float *)part->weights + first * part->width + deep;
-            if (rows == 1) {
-                alone(x + deep, w, part->width, count, width, sums);
+            const float *w = (const float *)part->weights + first * part->width + (part->packed ? deep * p : deep);
+            if (!part->packed && rows == 1) {
+                for (long n = 0; n < count; n += 16) alone(x + deep, w + n * part->width, part->width, count - n < 16 ? count - n : 16, width, sums + n);
                 continue;
             }
-            turn(w, part->width, count, width, turned);
+            if (!part->packed) turn(w, part->width, count, width, p, turned), w = turned;
             for (long row = 0; row < rows;)
                 row += (wide ? rows_Sixteen : rows_Eight)(
-                    rows - row, x + row * part->width + deep, part->width, turned, width, sums + row * PANEL);
+                    rows - row, x + row * part->width + deep, part->width, w, width, sums + row * p);
         }
-        float bias[PANEL] = {0};
+        float bias[WIDEST] = {0};
         if (part->bias) memcpy(bias, part->bias + first, sizeof(float) * (size_t)count);
         for (long row = 0; row < rows; row++) {
-            float *sum = sums + row * PANEL;
-            for (long n = 0; n < PANEL; n++) sum[n] += bias[n];
+            float *sum = sums + row * p;
+            for (long n = 0; n < p; n++) sum[n] += bias[n];
             if (relu)
-                for (long n = 0; n < PANEL; n++) sum[n] = sum[n] < 0.0f ? 0.0f : sum[n];
+                for (long n = 0; n < p; n++) sum[n] = sum[n] < 0.0f ? 0.0f : sum[n];
             memcpy(y + row * part->outs + first, sum, sizeof(float) * (size_t)count);
         }
     }
@@ -174,7 +185,7 @@ static void multiply_part(const void *what, int part, int parts) {
         const long rows = l->rows - row < BLOCK ? l->rows - row : BLOCK;
         for (int i = 0; i < l->count; i++) {
             const Part *p = l->parts[i];
-            const long outs = p->outs, step = p->sums ? panel(level()) : PANEL, steps = (outs + step - 1) / step;
+            const long outs = p->outs, step = p->sums ? panel(level()) : float_panel(), steps = (outs + step - 1) / step;
             const long start = from(steps, part, parts), end = from(steps, part + 1, parts);
             float *y = l->y[i] + row * outs;
             if (p->sums) {
@@ -190,14 +201,35 @@ static void multiply_part(const void *what, int part, int parts) {
     }
 }
 
+/* About how many nanoseconds one thread takes: as long as the products take, or as long as the weights take to come. */
+static double time_of(const Part *part, long rows) {
+    const double products = (double)(part->outs * part->width), wide = level() == 2;
+    const double working = products * (double)rows / (part->sums ? (wide ? 300.0 : 90.0) : (wide ? 80.0 : 40.0));
+    const double coming = products * (part->sums ? 1.0 : 4.0) / 30.0;
+    return working > coming ? working : coming;
+}
+
 long linear_room(long rows, long width) { return rows * (width + (long)sizeof(Worth)); }
+
+void linear_given(const Part *part, const Given *given, long first, long rows, int threads, float *y) {
+    const Linear l = {&part, 1, NONE, given->x + first * part->width, rows, given->worth + first, given->q + first * part->width, &y};
+    in_parts(multiply_part, &l, time_of(part, rows) < ALONE ? 1 : threads);
+}
+
+Given give(const Part *part, const float *x, long rows, int threads, void *room) {
+    Worth *worth = room;
+    const Given given = {x, worth, (uint8_t *)(worth + rows)};
+    const Linear l = {&part, 1, NONE, x, rows, worth, given.q, NULL};
+    if (part->sums) in_parts(quantise_part, &l, rows * part->width < 32768 ? 1 : threads);
+    return given;
+}
 
 void linear(const Part *const *parts, int count, const float *x, long rows, int activation, int threads, void *room, float *const *y) {
     Worth *worth = room;
     const long width = parts[0]->width;
-    long work = 0;
+    double time = 0.0;
     Linear l = {parts, count, activation, x, rows, worth, (uint8_t *)(worth + rows), y};
-    for (int i = 0; i < count; i++) work += parts[i]->outs * width * (rows < 4 ? rows : 4);
+    for (int i = 0; i < count; i++) time += time_of(parts[i], rows);
     if (parts[0]->sums) in_parts(quantise_part, &l, rows * width < 32768 ? 1 : threads);
-    in_parts(multiply_part, &l, work < 65536 ? 1 : threads);
+    in_parts(multiply_part, &l, time < ALONE ? 1 : threads);
 }

@@ -3,19 +3,38 @@
 #include <math.h>
 #include <stdlib.h>
 
-static inline __attribute__((always_inline)) void fetch(const float *x, long width) {
-    for (long k = 0; k < width; k += 16) __builtin_prefetch(x + k);
+static inline __attribute__((always_inline)) void fetch(const char *x, long bytes) {
+    for (long k = 0; k < bytes; k += 64) __builtin_prefetch(x + k);
+}
+
+/* eight or sixteen numbers of a key, from its k-th on */
+AVX2 static inline __attribute__((always_inline)) __m256 eight(const char *key, long k, const int half) {
+    return half ? _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(key + 2 * k))) : _mm256_loadu_ps((const float *)key + k);
+}
+
+AVX512 static inline __attribute__((always_inline)) __m512 sixteen(const char *key, long k, const int half) {
+    return half ? _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(key + 2 * k))) : _mm512_loadu_ps((const float *)key + k);
+}
+
+AVX2 void put_keys(const float *x, long count, int rounded, int half, void *to) {
+    const __m256 most = _mm256_set1_ps(65504.0f), least = _mm256_set1_ps(-65504.0f); /* what halves can say; NaN stays NaN */
+    for (long k = 0; k < count; k += 8) {
+        const __m256 v = _mm256_loadu_ps(x + k);
+        const __m128i halves = _mm256_cvtps_ph(_mm256_max_ps(least, _mm256_min_ps(most, v)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        if (half) _mm_storeu_si128((__m128i *)((char *)to + 2 * k), halves);
+        else _mm256_storeu_ps((float *)to + k, rounded ? _mm256_cvtph_ps(halves) : v);
+    }
 }
 
 /* one query times four keys */
-AVX2 static inline __attribute__((always_inline)) __m128 products(const float *q, const float *const key[4], long width) {
+AVX2 static inline __attribute__((always_inline)) __m128 products(const float *q, const char *const key[4], const long width, const int half) {
     __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
     for (long k = 0; k < width; k += 8) {
         const __m256 query = _mm256_loadu_ps(q + k);
-        a = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[0] + k), a);
-        b = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[1] + k), b);
-        c = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[2] + k), c);
-        d = _mm256_fmadd_ps(query, _mm256_loadu_ps(key[3] + k), d);
+        a = _mm256_fmadd_ps(query, eight(key[0], k, half), a);
+        b = _mm256_fmadd_ps(query, eight(key[1], k, half), b);
+        c = _mm256_fmadd_ps(query, eight(key[2], k, half), c);
+        d = _mm256_fmadd_ps(query, eight(key[3], k, half), d);
     }
     const __m256 sums = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
@@ -30,74 +49,152 @@ AVX2 static inline __m256 most_of(__m256 x) {
 
 static const int32_t AFTER[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
 
-AVX2 static inline __attribute__((always_inline)) void look_some(const Look *l, long first, long end, const long width) {
-    const long per = l->heads / l->kv_heads;
-    const __m256 scale = _mm256_set1_ps(l->scale), unseen = _mm256_set1_ps(-INFINITY);
-    float *scores = malloc(sizeof(float) * (size_t)(l->longest + 8));
-    for (long row = first; row < end; row++) {
-        const int32_t *places = l->places ? l->places + row * l->longest : NULL;
-        const long slot = l->slots ? l->slots[row] : 0;
-        const long length = l->lengths ? l->lengths[slot] : l->longest;
-        for (long head = 0; head < l->heads; head++) {
-            const long base = slot * l->slot_stride + head / per * l->head_stride;
-            const float *q = l->q + (row * l->heads + head) * width;
-            const float *keys = l->keys + base;
-            __m256 highest = _mm256_set1_ps(-INFINITY), sums = _mm256_setzero_ps();
-            for (long t = 0; t < length; t += 8) { /* eight keys at a time; after the last, the last again, but unseen */
-                const float *key[8];
-                for (long i = 0; i < 8; i++) {
-                    const long at = t + i < length ? t + i : length - 1;
-                    key[i] = keys + (places ? places[at] : at) * l->stride;
-                    fetch(key[i] + l->head_stride, width); /* the next head's: they come while this one's are worked on */
-                }
-                __m256 score = _mm256_mul_ps(_mm256_set_m128(products(q, key + 4, width), products(q, key, width)), scale);
-                if (t + 8 > length) score = _mm256_blendv_ps(score, unseen, _mm256_loadu_ps((const float *)(AFTER + 8 - (length - t))));
-                _mm256_storeu_ps(scores + t, score);
-                highest = _mm256_max_ps(score, highest);
-            }
-            highest = most_of(highest);
-            for (long t = 0; t < length; t += 8) {
-                const __m256 weights = power(_mm256_sub_ps(_mm256_loadu_ps(scores + t), highest));
-                _mm256_storeu_ps(scores + t, weights);
-                sums = _mm256_add_ps(sums, weights); /* what is unseen weighs 1e-38 */
-            }
-            const float each = length ? 1.0f / across(sums) : 0.0f;
-            float *out = l->out + (row * l->heads + head) * width;
-            const float *values = l->values + base;
-            const __m256 times = _mm256_set1_ps(each);
-            long k = 0;
-            for (; k + 32 <= width; k += 32) {
-                __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
-                for (long t = 0; t < length; t++) {
-                    const float *value = values + (places ? places[t] : t) * l->stride + k;
-                    fetch(value + l->head_stride, 32);
-                    const __m256 weight = _mm256_set1_ps(scores[t]);
-                    a = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value), a);
-                    b = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 8), b);
-                    c = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 16), c);
-                    d = _mm256_fmadd_ps(weight, _mm256_loadu_ps(value + 24), d);
-                }
-                _mm256_storeu_ps(out + k, _mm256_mul_ps(a, times));
-                _mm256_storeu_ps(out + k + 8, _mm256_mul_ps(b, times));
-                _mm256_storeu_ps(out + k + 16, _mm256_mul_ps(c, times));
-                _mm256_storeu_ps(out + k + 24, _mm256_mul_ps(d, times));
-            }
-            for (; k < width; k += 8) {
-                __m256 a = _mm256_setzero_ps();
-                for (long t = 0; t < length; t++)
-                    a = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), _mm256_loadu_ps(values + (places ? places[t] : t) * l->stride + k), a);
-                _mm256_storeu_ps(out + k, _mm256_mul_ps(a, times));
-            }
-        }
-    }
-    free(scores);
+/* One row's head: where its keys and values begin, and which of them are its own. */
+typedef struct {
+    const float *q;
+    const char *keys, *values;
+    const int32_t *places;
+    long length, stride, next; /* bytes from one place, from one head to the next */
+    float *out;
+} Head;
+
+static inline __attribute__((always_inline)) const char *place(const Head *h, const char *first, long t) {
+    return first + (h->places ? h->places[t] : t) * h->stride;
 }
 
+/* scores -> weights that add up to 1 / what is returned */
+AVX2 static inline __attribute__((always_inline)) float weights_of(float *scores, long length, __m256 highest) {
+    __m256 sums = _mm256_setzero_ps();
+    highest = most_of(highest);
+    for (long t = 0; t < length; t += 8) {
+        const __m256 weights = power(_mm256_sub_ps(_mm256_loadu_ps(scores + t), highest));
+        _mm256_storeu_ps(scores + t, weights);
+        sums = _mm256_add_ps(sums, weights); /* what is unseen weighs 1e-38 */
+    }
+    return length ? 1.0f / across(sums) : 0.0f;
+}
+
+/* eight scores from t on; after the last, nothing is seen */
+AVX2 static inline __attribute__((always_inline)) __m256 seen(__m256 scores, long t, long length) {
+    if (t + 8 <= length) return scores;
+    return _mm256_blendv_ps(scores, _mm256_set1_ps(-INFINITY), _mm256_loadu_ps((const float *)(AFTER + 8 - (length - t))));
+}
+
+AVX2 static inline __attribute__((always_inline)) void look_eight(const Head *h, float times, float *scores, const long width, const int half) {
+    const __m256 scale = _mm256_set1_ps(times);
+    __m256 highest = _mm256_set1_ps(-INFINITY);
+    for (long t = 0; t < h->length; t += 8) { /* eight keys at a time; after the last, the last again, but unseen */
+        const char *key[8];
+        for (long i = 0; i < 8; i++) {
+            key[i] = place(h, h->keys, t + i < h->length ? t + i : h->length - 1);
+            fetch(key[i] + h->next, width * size_of(half)); /* the next head's: they come while this one's are worked on */
+        }
+        const __m256 both = _mm256_set_m128(products(h->q, key + 4, width, half), products(h->q, key, width, half));
+        const __m256 score = seen(_mm256_mul_ps(both, scale), t, h->length);
+        _mm256_storeu_ps(scores + t, score);
+        highest = _mm256_max_ps(score, highest);
+    }
+    const __m256 each = _mm256_set1_ps(weights_of(scores, h->length, highest));
+    long k = 0;
+    for (; k + 32 <= width; k += 32) {
+        __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
+        for (long t = 0; t < h->length; t++) {
+            const char *value = place(h, h->values, t);
+            fetch(value + h->next + k * size_of(half), 32 * size_of(half));
+            const __m256 weight = _mm256_set1_ps(scores[t]);
+            a = _mm256_fmadd_ps(weight, eight(value, k, half), a);
+            b = _mm256_fmadd_ps(weight, eight(value, k + 8, half), b);
+            c = _mm256_fmadd_ps(weight, eight(value, k + 16, half), c);
+            d = _mm256_fmadd_ps(weight, eight(value, k + 24, half), d);
+        }
+        _mm256_storeu_ps(h->out + k, _mm256_mul_ps(a, each));
+        _mm256_storeu_ps(h->out + k + 8, _mm256_mul_ps(b, each));
+        _mm256_storeu_ps(h->out + k + 16, _mm256_mul_ps(c, each));
+        _mm256_storeu_ps(h->out + k + 24, _mm256_mul_ps(d, each));
+    }
+    for (; k < width; k += 8) {
+        __m256 a = _mm256_setzero_ps();
+        for (long t = 0; t < h->length; t++) a = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), eight(place(h, h->values, t), k, half), a);
+        _mm256_storeu_ps(h->out + k, _mm256_mul_ps(a, each));
+    }
+}
+
+/* The same with AVX-512, for heads of 32 or 64 */
+
+AVX512 static inline __attribute__((always_inline)) __m128 products_512(const __m512 *q, const char *const key[4], const long width, const int half) {
+    __m512 a[4];
+    for (int i = 0; i < 4; i++) a[i] = _mm512_mul_ps(q[0], sixteen(key[i], 0, half));
+    for (long k = 1; k < width / 16; k++)
+        for (int i = 0; i < 4; i++) a[i] = _mm512_fmadd_ps(q[k], sixteen(key[i], 16 * k, half), a[i]);
+    const __m256 sums = _mm256_hadd_ps(_mm256_hadd_ps(folded(a[0]), folded(a[1])), _mm256_hadd_ps(folded(a[2]), folded(a[3])));
+    return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+}
+
+AVX512 static inline __attribute__((always_inline)) void look_sixteen(const Head *h, float times, float *scores, const long width, const int half) {
+    const __m256 scale = _mm256_set1_ps(times);
+    __m256 highest = _mm256_set1_ps(-INFINITY);
+    __m512 q[4], even[4], odd[4];
+    for (long k = 0; k < width / 16; k++) q[k] = _mm512_loadu_ps(h->q + 16 * k), even[k] = odd[k] = _mm512_setzero_ps();
+    for (long t = 0; t < h->length; t += 8) {
+        const char *key[8];
+        for (long i = 0; i < 8; i++) {
+            key[i] = place(h, h->keys, t + i < h->length ? t + i : h->length - 1);
+            fetch(key[i] + h->next, width * size_of(half));
+        }
+        const __m256 both = _mm256_set_m128(products_512(q, key + 4, width, half), products_512(q, key, width, half));
+        const __m256 score = seen(_mm256_mul_ps(both, scale), t, h->length);
+        _mm256_storeu_ps(scores + t, score);
+        highest = _mm256_max_ps(score, highest);
+    }
+    const __m512 each = _mm512_set1_ps(weights_of(scores, h->length, highest));
+    for (long t = 0; t < h->length; t += 2) { /* two at a time, as each waits for its last addition; what is unseen weighs nothing */
+        const char *one = place(h, h->values, t), *other = place(h, h->values, t + 1 < h->length ? t + 1 : t);
+        const __m512 weight = _mm512_set1_ps(scores[t]), next = _mm512_set1_ps(t + 1 < h->length ? scores[t + 1] : 0.0f);
+        fetch(one + h->next, width * size_of(half)), fetch(other + h->next, width * size_of(half));
+        for (long k = 0; k < width / 16; k++) {
+            even[k] = _mm512_fmadd_ps(weight, sixteen(one, 16 * k, half), even[k]);
+            odd[k] = _mm512_fmadd_ps(next, sixteen(other, 16 * k, half), odd[k]);
+        }
+    }
+    for (long k = 0; k < width / 16; k++) _mm512_storeu_ps(h->out + 16 * k, _mm512_mul_ps(_mm512_add_ps(even[k], odd[k]), each));
+}
+
+/* A head after the other, and in it row by row: rows of one slot share most of their keys, and find them near. */
+#define LOOK_SOME(NAME, TARGET, ONE)                                                                                     \
+    TARGET static inline __attribute__((always_inline)) void NAME(                                                       \
+        const Look *l, long first, long end, const long width, const int half) {                                         \
+        const long per = l->heads / l->kv_heads, size = size_of(half);                                                   \
+        float *scores = malloc(sizeof(float) * (size_t)(l->longest + 8));                                                \
+        if (!scores) abort();                                                                                            \
+        for (long head = 0; head < l->heads; head++)                                                                     \
+            for (long row = first; row < end; row++) {                                                                   \
+                const long slot = l->slots ? l->slots[row] : 0, at = (row * l->heads + head) * width;                    \
+                const long base = (slot * l->slot_stride + head / per * l->head_stride) * size;                          \
+                const Head h = {l->q + at, (const char *)l->keys + base, (const char *)l->values + base,                 \
+                                l->places ? l->places + row * l->longest : NULL,                                         \
+                                l->lengths ? l->lengths[slot] : l->longest, l->stride * size, l->head_stride * size, l->out + at}; \
+                ONE(&h, l->scale, scores, width, half);                                                                  \
+            }                                                                                                            \
+        free(scores);                                                                                                    \
+    }
+
+LOOK_SOME(look_some, AVX2, look_eight)
+LOOK_SOME(look_some_512, AVX512, look_sixteen)
+
 /* for the usual widths the compiler knows how long the loops are */
-AVX2 void look_rows(const Look *l, long first, long end) {
-    if (l->width == 32) look_some(l, first, end, 32);
-    else if (l->width == 64) look_some(l, first, end, 64);
-    else look_some(l, first, end, l->width);
+#define LOOK(NAME, TARGET, HOW, WIDTH) \
+    TARGET static void NAME(const Look *l, long first, long end) { l->half ? HOW(l, first, end, WIDTH, 1) : HOW(l, first, end, WIDTH, 0); }
+LOOK(look_32, AVX2, look_some, 32)
+LOOK(look_64, AVX2, look_some, 64)
+LOOK(look_any, AVX2, look_some, l->width)
+LOOK(look_32_512, AVX512, look_some_512, 32)
+LOOK(look_64_512, AVX512, look_some_512, 64)
+
+void look_rows(const Look *l, long first, long end) {
+    const int wide = level() == 2;
+    if (l->width == 32) (wide ? look_32_512 : look_32)(l, first, end);
+    else if (l->width == 64) (wide ? look_64_512 : look_64)(l, first, end);
+    else look_any(l, first, end);
 }
 
 static void look_part(const void *what, int part, int parts) {

@@ -28,9 +28,9 @@ typedef struct {
 typedef struct {
     long number, limit, said, rows;
     Rows now, next;
-    float *keys; /* [block][key, value][head][place][] */
+    char *keys; /* [block][key, value][head][place][], of halves where the stack's are */
     long room, written;
-    const float *memory; /* [block][key, value][memory_slots][head][memory_room][] */
+    const char *memory; /* [block][key, value][memory_slots][head][memory_room][] */
     long memory_slots, memory_room;
     int32_t length;
     Kept *kept;
@@ -85,12 +85,12 @@ static void push(Sentence ***list, long *count, long *room, Sentence *one) {
 }
 
 /* A sentence that was read: the `slot`-th of `slots` in `memory`, `length` tokens long; it may say `limit` >= 1 tokens. */
-void search_admit(Searcher *searcher, long number, long limit, const float *memory, long slot, long slots, long memory_room, const int64_t *source, long length) {
+void search_admit(Searcher *searcher, long number, long limit, const char *memory, long slot, long slots, long memory_room, const int64_t *source, long length) {
     const Stack *stack = searcher->settings.stack;
     Sentence *s = some(1, sizeof(Sentence));
     s->number = number, s->limit = limit, s->rows = 1, s->length = (int32_t)length;
     s->now = new_rows(searcher->settings.beam, limit), s->next = new_rows(searcher->settings.beam, limit);
-    s->memory = memory + slot * stack->kv_heads * memory_room * stack->head;
+    s->memory = memory + slot * stack->kv_heads * memory_room * stack->head * size_of(stack->half);
     s->memory_slots = slots, s->memory_room = memory_room;
     s->kept = some((size_t)searcher->settings.n_best + 1, sizeof(Kept));
     if (searcher->settings.related) s->list = shortlist(&searcher->settings, source, length);
@@ -100,18 +100,18 @@ void search_admit(Searcher *searcher, long number, long limit, const float *memo
 
 /* Keys that are no row's past any more make room for new ones: hypotheses share most of theirs, and most are given up. */
 static void move_together(const Stack *stack, Sentence *s, long beam) {
-    const long stride = s->said + 1, head = stack->head, lanes = 2 * stack->count * stack->kv_heads, old = s->room;
+    const long stride = s->said + 1, bytes = stack->head * size_of(stack->half), lanes = 2 * stack->count * stack->kv_heads, old = s->room;
     int32_t *moved = some((size_t)s->written, sizeof(int32_t)), kept = 0;
     for (long row = 0; row < s->rows; row++)
         for (long t = 0; t < s->said; t++) moved[s->now.places[row * stride + t]] = 1;
     for (long place = 0; place < s->written; place++) moved[place] = moved[place] ? kept++ : -1;
-    if (2 * (kept + s->rows) > old) s->room = 2 * kept + s->length + 4 * beam; /* most are about as long as what they translate */
-    float *keys = s->room > old ? malloc(sizeof(float) * (size_t)(lanes * s->room * head)) : s->keys;
+    if (2 * (kept + s->rows) > old) s->room = kept + s->length + 4 * beam; /* most are about as long as what they translate */
+    char *keys = s->room > old ? malloc((size_t)(lanes * s->room * bytes)) : s->keys;
     if (!keys) abort();
     for (long lane = 0; lane < lanes; lane++)
         for (long place = 0; place < s->written; place++) /* never to a later place, so nothing is overwritten that is still to move */
             if (moved[place] >= 0)
-                memmove(keys + (lane * s->room + moved[place]) * head, s->keys + (lane * old + place) * head, sizeof(float) * (size_t)head);
+                memmove(keys + (lane * s->room + moved[place]) * bytes, s->keys + (lane * old + place) * bytes, (size_t)bytes);
     for (long row = 0; row < s->rows; row++)
         for (long t = 0; t < s->said; t++) s->now.places[row * stride + t] = moved[s->now.places[row * stride + t]];
     if (keys != s->keys) free(s->keys);
@@ -253,19 +253,20 @@ static void embed(const Settings *settings, const Sentence *s, float *x) {
     }
 }
 
-/* The next tokens of some rows: states x (rows, width) -> logits, a piece at a time, -> the best. `y`: TOGETHER x PIECE */
+/* The next tokens of some rows: states x (rows, width) -> logits, a piece at a time, -> the best. A piece's weights stay near
+ * while all rows pass by. `y`: TOGETHER x PIECE */
 static void weigh_rows(const Part *output, const float *x, long rows, int threads, void *room, float *y, Weighing *weighing) {
-    for (long row = 0; row < rows; row += TOGETHER) {
-        const long some_rows = rows - row < TOGETHER ? rows - row : TOGETHER;
-        for (long first = 0; first < output->outs; first += PIECE) {
-            const long count = output->outs - first < PIECE ? output->outs - first : PIECE;
-            Part piece = *output;
-            const long size = output->sums ? 1 : (long)sizeof(float);
-            piece.weights = (const char *)output->weights + first * output->width * size, piece.outs = count;
-            if (piece.sums) piece.sums += first, piece.scales += first;
-            if (piece.bias) piece.bias += first;
-            const Part *parts = &piece;
-            linear(&parts, 1, x + row * output->width, some_rows, NONE, threads, room, &y);
+    const Given given = give(output, x, rows, threads, room);
+    for (long first = 0; first < output->outs; first += PIECE) {
+        const long count = output->outs - first < PIECE ? output->outs - first : PIECE;
+        Part piece = *output;
+        const long size = output->sums ? 1 : (long)sizeof(float);
+        piece.weights = (const char *)output->weights + first * output->width * size, piece.outs = count;
+        if (piece.sums) piece.sums += first, piece.scales += first;
+        if (piece.bias) piece.bias += first;
+        for (long row = 0; row < rows; row += TOGETHER) {
+            const long some_rows = rows - row < TOGETHER ? rows - row : TOGETHER;
+            linear_given(&piece, &given, row, some_rows, threads, y);
             for (long r = 0; r < some_rows; r++) weigh_more(weighing + row + r, y + r * count, first, count);
         }
     }
@@ -287,7 +288,7 @@ static void step(Searcher *searcher, int threads) {
     const Stack *stack = settings->stack;
     const long rows = next_rows(searcher), wanted = settings->beam * (1 + settings->end_count);
     /* what lies where in the room: the widest kinds first, so that each lies where it may */
-    const long pass = stack_room(stack, rows), project = linear_room(TOGETHER, stack->width);
+    const long pass = stack_room(stack, rows), project = linear_room(rows, stack->width);
     const long need = searcher->active_count * (long)sizeof(Seated) + rows * (long)sizeof(Weighing) + wanted * (long)sizeof(Candidate) +
                       rows * wanted * (long)(sizeof(int64_t) + sizeof(float)) +
                       (rows * stack->width + TOGETHER * PIECE + rows) * (long)sizeof(float) + (pass > project ? pass : project) + 64;
@@ -308,7 +309,7 @@ static void step(Searcher *searcher, int threads) {
         Sentence *s = searcher->active[i];
         embed(settings, s, x + first * stack->width);
         make_places(stack, s, settings->beam);
-        seated[i] = (Seated){s->keys, s->memory, NULL, s->now.places, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room};
+        seated[i] = (Seated){s->keys, s->memory, NULL, s->now.places, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room, stack->half, stack->half};
         const int young = s->said < settings->min_new;
         const uint8_t *banned = young ? settings->never_at_first : settings->never;
         if (settings->related) banned = young ? s->list.never_at_first : NULL; /* a list has nothing that is never said */

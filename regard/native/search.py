@@ -1,4 +1,4 @@
-"""Beam search in compiled loops: search.c, for tensors. What it finds is decoding/beam.py's, token for token.
+"""Beam search in compiled loops: search.c, for arrays. What it finds is decoding/beam.py's, token for token.
 
 V vocabulary  D width  N blocks  S sentences  H key/value heads  M longest of what was read  K head width
 """
@@ -10,10 +10,11 @@ from ctypes import POINTER, Structure, addressof, byref, c_double, c_float, c_in
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from regard.native.kernels import Weights, at, call
+from regard import threads
+from regard.native.kernels import Array, Floats, Weights, at, call
 from regard.native.stack import Stack
 
 
@@ -54,15 +55,15 @@ class Writer:
 
     decoder: Stack
     output: Weights
-    embeddings_VD: Tensor
+    embeddings_VD: Array
     """Of float32; or of int8, with what one is worth in each row."""
-    row_scales_V: Tensor | None
+    row_scales_V: Floats | None
     scale: float
-    positions_LD: Tensor | None
+    positions_LD: Floats | None
     """One for each place that there may be."""
-    related_VC: Tensor | None = None
+    related_VC: NDArray[np.int32] | None = None
     """int32: for each source token, those that may translate it, -1 for none. Unless given, all may be said."""
-    frequent_F: Tensor | None = None
+    frequent_F: NDArray[np.int32] | None = None
     """int32: those that may always be said."""
 
 
@@ -91,13 +92,13 @@ class Searcher:
 
     def __init__(self, writer: Writer, plan: Plan) -> None:
         vocab, int8 = writer.output.outs, writer.row_scales_V is not None
-        never_V = torch.zeros(vocab, dtype=torch.uint8)
+        never_V = np.zeros(vocab, np.uint8)
         never_V[list(plan.never)] = 1
-        at_first_V = never_V.clone()
+        at_first_V = never_V.copy()
         at_first_V[list(plan.ends)] = 1
-        ends = torch.tensor(plan.ends, dtype=torch.long)
+        ends = np.array(plan.ends, np.int64)
         self._kept = (writer, never_V, at_first_V, ends)  # the struct has only their addresses
-        self._memories: dict[int, Tensor] = {}
+        self._memories: dict[int, Array] = {}
         settings = _Settings(
             *(writer.decoder.address, addressof(writer.output.part)),
             *(None if int8 else at(writer.embeddings_VD), at(writer.positions_LD)),
@@ -128,7 +129,7 @@ class Searcher:
         return int(call("search_rows")(self._at))
 
     def admit(
-        self, numbers: Sequence[int], limits: Sequence[int], memory_N2SHMK: Tensor, sources: Sequence[Sequence[int]]
+        self, numbers: Sequence[int], limits: Sequence[int], memory_N2SHMK: Array, sources: Sequence[Sequence[int]]
     ) -> None:
         """Sentences that were read, by their numbers: how long they may become, and what there is to look at."""
         slots, room = memory_N2SHMK.shape[2], memory_N2SHMK.shape[4]
@@ -139,7 +140,7 @@ class Searcher:
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Said]]]:
         """Search until there is room for `wanted` of at most `most` rows, or until all is done: what is done then."""
-        if not call("search_go_on")(self._at, most, wanted, torch.get_num_threads()):
+        if not call("search_go_on")(self._at, most, wanted, threads.in_use()):
             raise BrokenLogits
         count = c_long()
         while (number := call("search_done")(self._at, byref(count))) >= 0:

@@ -12,6 +12,13 @@ void free_list(Shortlist *list) {
 static void copy_output(const Part *from, long which, const Part *part, long to) {
     float *bias = (float *)part->bias;
     if (bias) bias[to] = from->bias[which];
+    if (from->packed) {
+        const long p = float_panel();
+        const float *source = (const float *)from->weights + which / p * p * from->width + which % p;
+        float *target = (float *)part->weights + to / p * p * part->width + to % p;
+        for (long k = 0; k < part->width; k++) target[k * p] = source[k * p];
+        return;
+    }
     if (!from->sums) {
         memcpy((float *)part->weights + to * part->width, (const float *)from->weights + which * from->width, sizeof(float) * (size_t)part->width);
         return;
@@ -35,7 +42,7 @@ Shortlist shortlist(const Settings *settings, const int64_t *source, long length
     for (long i = 0; i < settings->end_count; i++) may[settings->ends[i]] = 1;
     long count = 0;
     for (long token = 0; token < all->outs; token++) count += may[token] = may[token] && !settings->never[token];
-    const long p = panel(level()), room = (count + p - 1) / p * p;
+    const long p = all->sums ? panel(level()) : float_panel(), room = (count + p - 1) / p * p;
     Shortlist list = {*all, some((size_t)count, sizeof(int64_t)), some((size_t)count, 1)};
     list.output.outs = count;
     list.output.weights = some((size_t)(room * all->width), all->sums ? 1 : sizeof(float));

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FETCHED = 32768 }; /* bytes of keys that are asked for ahead, at most */
+
 /* ---- room for what lies between ---- */
 
 typedef struct {
@@ -44,28 +46,50 @@ typedef struct {
     long rows, width;
 } Normed;
 
-AVX2 static void norm_part(const void *what, int part, int parts) {
+AVX2 static void norm_row(const Norm *by, const float *x, const float *plus, float *y, long width) {
+    __m256 sum = _mm256_setzero_ps(), squares = sum;
+    for (long k = 0; k < width; k += 8) {
+        const __m256 v = plus ? _mm256_add_ps(_mm256_loadu_ps(x + k), _mm256_loadu_ps(plus + k)) : _mm256_loadu_ps(x + k);
+        _mm256_storeu_ps(y + k, v);
+        sum = _mm256_add_ps(sum, v);
+    }
+    const __m256 mean = _mm256_set1_ps(across(sum) / (float)width);
+    for (long k = 0; k < width; k += 8) {
+        const __m256 far = _mm256_sub_ps(_mm256_loadu_ps(y + k), mean);
+        squares = _mm256_fmadd_ps(far, far, squares);
+    }
+    const __m256 times = _mm256_set1_ps(1.0f / sqrtf(across(squares) / (float)width + by->eps));
+    for (long k = 0; k < width; k += 8) {
+        const __m256 even = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(y + k), mean), times);
+        _mm256_storeu_ps(y + k, _mm256_fmadd_ps(even, _mm256_loadu_ps(by->weight + k), _mm256_loadu_ps(by->bias + k)));
+    }
+}
+
+AVX512 static void norm_row_512(const Norm *by, const float *x, const float *plus, float *y, long width) {
+    __m512 sum = _mm512_setzero_ps(), squares = sum;
+    for (long k = 0; k < width; k += 16) {
+        const __m512 v = plus ? _mm512_add_ps(_mm512_loadu_ps(x + k), _mm512_loadu_ps(plus + k)) : _mm512_loadu_ps(x + k);
+        _mm512_storeu_ps(y + k, v);
+        sum = _mm512_add_ps(sum, v);
+    }
+    const __m512 mean = _mm512_set1_ps(across(folded(sum)) / (float)width);
+    for (long k = 0; k < width; k += 16) {
+        const __m512 far = _mm512_sub_ps(_mm512_loadu_ps(y + k), mean);
+        squares = _mm512_fmadd_ps(far, far, squares);
+    }
+    const __m512 times = _mm512_set1_ps(1.0f / sqrtf(across(folded(squares)) / (float)width + by->eps));
+    for (long k = 0; k < width; k += 16) {
+        const __m512 even = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(y + k), mean), times);
+        _mm512_storeu_ps(y + k, _mm512_fmadd_ps(even, _mm512_loadu_ps(by->weight + k), _mm512_loadu_ps(by->bias + k)));
+    }
+}
+
+static void norm_part(const void *what, int part, int parts) {
     const Normed *n = what;
-    const long width = n->width;
+    const int wide = level() == 2;
     for (long row = from(n->rows, part, parts); row < from(n->rows, part + 1, parts); row++) {
-        const float *x = n->x + row * width, *plus = n->plus ? n->plus + row * width : NULL;
-        float *y = n->y + row * width;
-        __m256 sum = _mm256_setzero_ps(), squares = sum;
-        for (long k = 0; k < width; k += 8) {
-            const __m256 v = plus ? _mm256_add_ps(_mm256_loadu_ps(x + k), _mm256_loadu_ps(plus + k)) : _mm256_loadu_ps(x + k);
-            _mm256_storeu_ps(y + k, v);
-            sum = _mm256_add_ps(sum, v);
-        }
-        const __m256 mean = _mm256_set1_ps(across(sum) / (float)width);
-        for (long k = 0; k < width; k += 8) {
-            const __m256 far = _mm256_sub_ps(_mm256_loadu_ps(y + k), mean);
-            squares = _mm256_fmadd_ps(far, far, squares);
-        }
-        const __m256 times = _mm256_set1_ps(1.0f / sqrtf(across(squares) / (float)width + n->norm->eps));
-        for (long k = 0; k < width; k += 8) {
-            const __m256 even = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(y + k), mean), times);
-            _mm256_storeu_ps(y + k, _mm256_fmadd_ps(even, _mm256_loadu_ps(n->norm->weight + k), _mm256_loadu_ps(n->norm->bias + k)));
-        }
+        const long at = row * n->width;
+        (wide ? norm_row_512 : norm_row)(n->norm, n->x + at, n->plus ? n->plus + at : NULL, n->y + at, n->width);
     }
 }
 
@@ -161,8 +185,8 @@ void encode(const Stack *s, const int64_t *starts, long count, float *x, int thr
 
 /* ---- a decoder ---- */
 
-/* the keys and values of what was read, for all blocks: (blocks, 2, count, kv_heads, longest, head) */
-void remember(const Stack *s, const float *states, const int64_t *starts, long count, long longest, int threads, void *room, float *memory) {
+/* the keys and values of what was read, for all blocks: (blocks, 2, count, kv_heads, longest, head), of halves where the stack's are */
+void remember(const Stack *s, const float *states, const int64_t *starts, long count, long longest, int threads, void *room, void *memory) {
     const long rows = starts[count], kv = s->kv_heads * s->head, pair = count * kv * longest;
     const Between b = between(s, rows, room);
     for (long i = 0; i < s->count; i++) {
@@ -173,40 +197,69 @@ void remember(const Stack *s, const float *states, const int64_t *starts, long c
             for (long slot = 0; slot < count; slot++)
                 for (long token = starts[slot]; token < starts[slot + 1]; token++)
                     for (long head = 0; head < s->kv_heads; head++) {
-                        float *to = memory + (2 * i + which) * pair + ((slot * s->kv_heads + head) * longest + token - starts[slot]) * s->head;
-                        memcpy(to, y[which] + token * kv + head * s->head, sizeof(float) * (size_t)s->head);
+                        const long at = (2 * i + which) * pair + ((slot * s->kv_heads + head) * longest + token - starts[slot]) * s->head;
+                        put_keys(y[which] + token * kv + head * s->head, s->head, s->half, s->half, (char *)memory + at * size_of(s->half));
                     }
     }
 }
 
-static void write_keys(const Stack *s, const Seated *g, const float *new, float *to) {
+static void write_keys(const Stack *s, const Seated *g, const float *new, char *to) {
     for (long row = 0; row < g->rows; row++) {
         const long place = g->places[row * g->said + g->said - 1];
         const long slot = g->slots ? g->slots[row] : 0;
-        for (long head = 0; head < s->kv_heads; head++)
-            memcpy(to + ((slot * s->kv_heads + head) * g->own_room + place) * s->head,
-                   new + (row * s->kv_heads + head) * s->head, sizeof(float) * (size_t)s->head);
+        for (long head = 0; head < s->kv_heads; head++) {
+            const long at = ((slot * s->kv_heads + head) * g->own_room + place) * s->head;
+            put_keys(new + (row * s->kv_heads + head) * s->head, s->head, s->half, g->own_half, to + at * size_of(g->own_half));
+        }
     }
 }
 
+/* what a group looks at: its own past, or its memory */
+typedef struct {
+    char *keys, *values;
+    long room; /* places of a head */
+    int half;
+} Lane;
+
+static Lane lane(const Stack *s, const Seated *g, long block, int own) {
+    const long room = own ? g->own_room : g->memory_room, pair = (own ? g->slot_count : g->memory_slots) * s->kv_heads * s->head * room;
+    const int half = own ? g->own_half : g->memory_half;
+    char *keys = (char *)(own ? g->own : g->memory) + 2 * block * pair * size_of(half);
+    return (Lane){keys, keys + pair * size_of(half), room, half};
+}
+
 static void look_in_lane(const Stack *s, const Between *b, const Seated *g, long first, long block, int own, int threads) {
-    const long room = own ? g->own_room : g->memory_room, kv = s->kv_heads * s->head;
-    const long pair = (own ? g->slot_count : g->memory_slots) * kv * room;
-    const float *lane = (own ? g->own : g->memory) + 2 * block * pair;
+    const Lane at = lane(s, g, block, own);
+    const long kv = s->kv_heads * s->head;
     Look l = looking(s, b, first);
-    l.keys = lane, l.values = lane + pair, l.slots = g->slots;
+    l.keys = at.keys, l.values = at.values, l.half = at.half, l.slots = g->slots;
     l.places = own ? g->places : NULL, l.lengths = own ? NULL : g->lengths;
-    l.rows = g->rows, l.slot_stride = kv * room, l.head_stride = s->head * room, l.stride = s->head;
-    l.longest = own ? g->said : room;
+    l.rows = g->rows, l.slot_stride = kv * at.room, l.head_stride = s->head * at.room, l.stride = s->head;
+    l.longest = own ? g->said : at.room;
     if (own) {
-        write_keys(s, g, b->key + first * kv, g->own + 2 * block * pair);
-        write_keys(s, g, b->value + first * kv, g->own + (2 * block + 1) * pair);
+        write_keys(s, g, b->key + first * kv, at.keys);
+        write_keys(s, g, b->value + first * kv, at.values);
     }
     look(&l, threads);
 }
 
+/* The keys and values that a group will look at come while the group before it is worked on: each has its own, far apart. */
+static void fetch_lane(const Stack *s, const Seated *g, long block, int own) {
+    if (g->slots) return; /* many sentences: the first of them would be little of it */
+    const Lane at = lane(s, g, block, own);
+    const long size = size_of(at.half), some = (own ? g->said : g->lengths[0]) * s->head * size, most = FETCHED / s->kv_heads;
+    for (long head = 0; head < s->kv_heads; head++)
+        for (long k = head * at.room * s->head * size, end = k + (some < most ? some : most); k < end; k += 64) {
+            __builtin_prefetch(at.keys + k, 0, 2);
+            __builtin_prefetch(at.values + k, 0, 2);
+        }
+}
+
 static void look_in_lanes(const Stack *s, const Between *b, const Seated *groups, long count, long block, int own, int threads) {
-    for (long i = 0, first = 0; i < count; first += groups[i++].rows) look_in_lane(s, b, groups + i, first, block, own, threads);
+    for (long i = 0, first = 0; i < count; first += groups[i++].rows) {
+        if (i + 1 < count) fetch_lane(s, groups + i + 1, block, own);
+        look_in_lane(s, b, groups + i, first, block, own, threads);
+    }
 }
 
 void decode(const Stack *s, const Seated *groups, long count, float *x, int threads, void *room) {

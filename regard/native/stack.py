@@ -1,4 +1,4 @@
-"""A whole pass through an encoder's or a decoder's blocks in one call: stack.c, for tensors.
+"""A whole pass through an encoder's or a decoder's blocks in one call: stack.c, for arrays.
 
 T tokens of all sentences, one after the other  R rows of all groups  N blocks  S sentences  M longest of them
 H key/value heads  K head width  D width
@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from ctypes import Structure, addressof, c_float, c_int, c_long, c_void_p
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from regard import threads
 from regard.native import kernels
-from regard.native.kernels import Part, Weights, at, call
+from regard.native.kernels import Array, Floats, Part, Weights, at, call
+
+Starts = NDArray[np.int64]
+"""Where each sentence begins, and where the last one ends."""
 
 
 class _Norm(Structure):
@@ -31,7 +35,7 @@ class _Stack(Structure):
     _fields_ = (
         ("blocks", c_void_p),
         *((name, c_long) for name in ("count", "width", "inner", "heads", "kv_heads", "head")),
-        *((name, c_int) for name in ("norm_first", "activation")),
+        *((name, c_int) for name in ("norm_first", "activation", "half")),
         ("last", _Norm),
     )
 
@@ -42,13 +46,14 @@ class Seated(Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("own", "memory", "slots", "places", "lengths")),
         *((name, c_long) for name in ("rows", "said", "slot_count", "own_room", "memory_slots", "memory_room")),
+        *((name, c_int) for name in ("own_half", "memory_half")),
     )
 
 
 @dataclass(frozen=True)
 class Norm:
-    weight_D: Tensor
-    bias_D: Tensor
+    weight_D: Floats
+    bias_D: Floats
     eps: float
 
     def struct(self) -> _Norm:
@@ -98,40 +103,46 @@ class Sizes:
 class Stack:
     """Blocks that have their weights where the compiled pass finds them."""
 
-    def __init__(self, blocks: Sequence[Block], sizes: Sizes, *, last: Norm | None, activation: str) -> None:
-        """`last` is the norm after the last block of blocks that have their norms first."""
+    def __init__(
+        self, blocks: Sequence[Block], sizes: Sizes, *, last: Norm | None, activation: str, half: bool = False
+    ) -> None:
+        """`last` is the norm after the last block of blocks that have their norms first; `half`: how keys are kept."""
         assert sizes.fit()
-        self._kept, self.sizes = (blocks, last), sizes  # the structs have only their addresses
+        self._kept, self.sizes, self._half = (blocks, last), sizes, half  # the structs have only their addresses
         self._blocks = (_Block * len(blocks))(*(block.struct() for block in blocks))
         self._stack = _Stack(
             *(addressof(self._blocks), len(blocks), sizes.width, sizes.inner, sizes.heads, sizes.kv_heads, sizes.head),
-            *(last is not None, kernels.ACTIVATIONS[activation], _Norm() if last is None else last.struct()),
+            *(last is not None, kernels.ACTIVATIONS[activation], half, _Norm() if last is None else last.struct()),
         )
         self.address = addressof(self._stack)
 
-    def _room(self, rows: int) -> Tensor:
-        return torch.empty(call("stack_room")(self.address, rows), dtype=torch.uint8)
+    @property
+    def _kept_as(self) -> type[np.float16] | type[np.float32]:
+        return np.float16 if self._half else np.float32
 
-    def encode(self, x_TD: Tensor, starts: Tensor) -> Tensor:
+    def _room(self, rows: int) -> Array:
+        return np.empty(call("stack_room")(self.address, rows), np.uint8)
+
+    def encode(self, x_TD: Floats, starts: Starts) -> Floats:
         """Embeddings -> states, in place; sentence i is the tokens starts[i] … starts[i + 1]."""
-        x_TD, room = x_TD.contiguous(), self._room(len(x_TD))
-        call("encode")(self.address, at(starts), len(starts) - 1, at(x_TD), torch.get_num_threads(), at(room))
+        x_TD, room = np.ascontiguousarray(x_TD), self._room(len(x_TD))
+        call("encode")(self.address, at(starts), len(starts) - 1, at(x_TD), threads.in_use(), at(room))
         return x_TD
 
-    def remember(self, states_TD: Tensor, starts: Tensor) -> Tensor:
-        """The keys and values of what was read, for every block to look at. -> (N, 2, S, H, M, K)"""
+    def remember(self, states_TD: Floats, starts: Starts) -> Array:
+        """The keys and values of what was read, for every block to look at, perhaps as halves. -> (N, 2, S, H, M, K)"""
         sizes, count = self.sizes, len(starts) - 1
-        longest = int(starts.diff().max())
-        memory = torch.empty(len(self._blocks), 2, count, sizes.kv_heads, longest, sizes.head)
+        longest = int(np.diff(starts).max())
+        memory = np.empty((len(self._blocks), 2, count, sizes.kv_heads, longest, sizes.head), self._kept_as)
         room = self._room(len(states_TD))
         call("remember")(
-            self.address, at(states_TD), at(starts), count, longest, torch.get_num_threads(), at(room), at(memory)
+            self.address, at(states_TD), at(starts), count, longest, threads.in_use(), at(room), at(memory)
         )
         return memory
 
-    def decode(self, x_RD: Tensor, groups: Sequence[Seated]) -> Tensor:
+    def decode(self, x_RD: Floats, groups: Sequence[Seated]) -> Floats:
         """Embeddings of each row's newest token -> states, in place; its key and value are written down."""
-        x_RD, room = x_RD.contiguous(), self._room(len(x_RD))
+        x_RD, room = np.ascontiguousarray(x_RD), self._room(len(x_RD))
         seated = (Seated * len(groups))(*groups)
-        call("decode")(self.address, addressof(seated), len(groups), at(x_RD), torch.get_num_threads(), at(room))
+        call("decode")(self.address, addressof(seated), len(groups), at(x_RD), threads.in_use(), at(room))
         return x_RD

@@ -27,10 +27,34 @@ void weigh_begin(Weighing *w) {
     w->most = -INFINITY, w->sum = 0.0f, w->filled = 0;
 }
 
+/* one by one */
+static float keep_each(Weighing *w, const float *x, long first, long start, long end) {
+    const long wanted = w->count;
+    float most = -INFINITY;
+    for (long k = start; k < end; k++) {
+        most = x[k] > most ? x[k] : most;
+        if (w->banned && w->banned[first + k]) continue;
+        if (w->filled < wanted) {
+            w->values[w->filled] = -INFINITY;
+            insert(w->values, w->tokens, ++w->filled, x[k], first + k);
+        } else if (x[k] > w->values[wanted - 1]) {
+            insert(w->values, w->tokens, wanted, x[k], first + k);
+        }
+    }
+    return most;
+}
+
+/* of a place that has something greater than the least of the best */
+static inline void keep_one(Weighing *w, float value, long token) {
+    if (value > w->values[w->count - 1] && !(w->banned && w->banned[token])) insert(w->values, w->tokens, w->count, value, token);
+}
+
+static inline float greater(float a, float b) { return a > b ? a : b; }
+
 /* the best: only chunks with something greater than the least of them are looked at one by one */
 AVX2 static float keep_best(Weighing *w, const float *x, long first, long count) {
     const long wanted = w->count;
-    float most = -INFINITY;
+    float most = -INFINITY, each[8];
     __m256 above = _mm256_set1_ps(-INFINITY);
     for (long v = 0; v < count; v += CHUNK) {
         const long end = v + CHUNK < count ? v + CHUNK : count;
@@ -38,40 +62,82 @@ AVX2 static float keep_best(Weighing *w, const float *x, long first, long count)
             __m256 here = _mm256_loadu_ps(x + v);
             for (long k = 8; k < CHUNK; k += 8) here = _mm256_max_ps(_mm256_loadu_ps(x + v + k), here);
             above = _mm256_max_ps(here, above);
-            if (w->filled == wanted && !_mm256_movemask_ps(_mm256_cmp_ps(here, _mm256_set1_ps(w->values[wanted - 1]), _CMP_NLE_UQ))) continue;
-        }
-        for (long k = v; k < end; k++) {
-            most = x[k] > most ? x[k] : most;
-            if (w->banned && w->banned[first + k]) continue;
-            if (w->filled < wanted) {
-                w->values[w->filled] = -INFINITY;
-                insert(w->values, w->tokens, ++w->filled, x[k], first + k);
-            } else if (x[k] > w->values[wanted - 1]) {
-                insert(w->values, w->tokens, wanted, x[k], first + k);
+            if (w->filled == wanted) {
+                const __m256 least = _mm256_set1_ps(w->values[wanted - 1]);
+                if (_mm256_movemask_ps(_mm256_cmp_ps(here, least, _CMP_NLE_UQ)))
+                    for (long k = v; k < end; k += 8)
+                        for (int set = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x + k), least, _CMP_GT_OQ)); set; set &= set - 1)
+                            keep_one(w, x[k + __builtin_ctz((unsigned)set)], first + k + __builtin_ctz((unsigned)set));
+                continue;
             }
         }
+        most = greater(keep_each(w, x, first, v, end), most);
     }
-    float each[8];
     _mm256_storeu_ps(each, above);
-    for (int i = 0; i < 8; i++) most = each[i] > most ? each[i] : most;
+    for (int i = 0; i < 8; i++) most = greater(each[i], most);
     return most;
 }
 
-AVX2 void weigh_more(Weighing *w, const float *x, long first, long count) {
-    const float here = keep_best(w, x, first, count);
+AVX512 static float keep_best_512(Weighing *w, const float *x, long first, long count) {
+    const long wanted = w->count;
+    float most = -INFINITY, each[16];
+    __m512 above = _mm512_set1_ps(-INFINITY);
+    for (long v = 0; v < count; v += CHUNK) {
+        const long end = v + CHUNK < count ? v + CHUNK : count;
+        if (end - v == CHUNK) {
+            __m512 here = _mm512_loadu_ps(x + v);
+            for (long k = 16; k < CHUNK; k += 16) here = _mm512_max_ps(_mm512_loadu_ps(x + v + k), here);
+            above = _mm512_max_ps(here, above);
+            if (w->filled == wanted) {
+                const __m512 least = _mm512_set1_ps(w->values[wanted - 1]);
+                if (_mm512_cmp_ps_mask(here, least, _CMP_NLE_UQ))
+                    for (long k = v; k < end; k += 16)
+                        for (unsigned set = _mm512_cmp_ps_mask(_mm512_loadu_ps(x + k), least, _CMP_GT_OQ); set; set &= set - 1)
+                            keep_one(w, x[k + __builtin_ctz(set)], first + k + __builtin_ctz(set));
+                continue;
+            }
+        }
+        most = greater(keep_each(w, x, first, v, end), most);
+    }
+    _mm512_storeu_ps(each, above);
+    for (int i = 0; i < 16; i++) most = greater(each[i], most);
+    return most;
+}
+
+/* the sum of e^(x - far), as far as whole vectors go; how far that is */
+AVX2 static long sum_of(const float *x, long count, float far, float *sum) {
+    const __m256 most = _mm256_set1_ps(far);
+    __m256 a = _mm256_setzero_ps(), b = a;
+    long v = 0;
+    for (; v + 16 <= count; v += 16) {
+        a = _mm256_add_ps(a, power(_mm256_sub_ps(_mm256_loadu_ps(x + v), most)));
+        b = _mm256_add_ps(b, power(_mm256_sub_ps(_mm256_loadu_ps(x + v + 8), most)));
+    }
+    *sum = across(a) + across(b);
+    return v;
+}
+
+AVX512 static long sum_of_512(const float *x, long count, float far, float *sum) {
+    const __m512 most = _mm512_set1_ps(far);
+    __m512 a = _mm512_setzero_ps(), b = a;
+    long v = 0;
+    for (; v + 32 <= count; v += 32) {
+        a = _mm512_add_ps(a, power_512(_mm512_sub_ps(_mm512_loadu_ps(x + v), most)));
+        b = _mm512_add_ps(b, power_512(_mm512_sub_ps(_mm512_loadu_ps(x + v + 16), most)));
+    }
+    *sum = across(folded(_mm512_add_ps(a, b)));
+    return v;
+}
+
+void weigh_more(Weighing *w, const float *x, long first, long count) {
+    const int wide = level() == 2;
+    const float here = (wide ? keep_best_512 : keep_best)(w, x, first, count);
     if (here > w->most) { /* all sums are of e^(x - most) */
         w->sum *= w->most == -INFINITY ? 0.0f : expf(w->most - here);
         w->most = here;
     }
-    const __m256 far = _mm256_set1_ps(w->most);
-    __m256 a = _mm256_setzero_ps(), b = a;
-    long v = 0;
-    for (; v + 16 <= count; v += 16) {
-        a = _mm256_add_ps(a, power(_mm256_sub_ps(_mm256_loadu_ps(x + v), far)));
-        b = _mm256_add_ps(b, power(_mm256_sub_ps(_mm256_loadu_ps(x + v + 8), far)));
-    }
-    float sum = across(a) + across(b);
-    for (; v < count; v++) sum += expf(x[v] - w->most);
+    float sum;
+    for (long v = (wide ? sum_of_512 : sum_of)(x, count, w->most, &sum); v < count; v++) sum += expf(x[v] - w->most);
     w->sum += sum;
 }
 

@@ -5,33 +5,39 @@ text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> searc
 
 loaded       what every loaded model shares
 translator   an encoder and a decoder: translate a sentence
+compiled     the worker that translates, mostly; asked  the one for every kind of search; inside  a look inside
 interpreter  texts of any length and form, with a translator: segments, attempts, and the rendering that comes out
 texts        one stack over a text: embed, fill, classify, generate
 images       one stack over patches: classify
 steps        one step of a search, the past in a cache
 """
 
-from collections.abc import Callable
-from pathlib import Path
+from __future__ import annotations
 
-from regard import hardware
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard import hardware, threads
 from regard.errors import ModelError
 from regard.models import family_of
-from regard.pipeline.images import Viewer
+from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.pipeline.loaded import Model
-from regard.pipeline.texts import Reader, Writer
 from regard.pipeline.translator import Translator
 from regard.text import tokenizer as text
-from regard.weights import store
+from regard.text.tokenizer import Tokenizer
+from regard.weights.arrays import unopened
+from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_shortlist, read_settings_file
 
-__all__ = ["Model", "Reader", "Translator", "Viewer", "Writer", "load"]
+if TYPE_CHECKING:
+    from regard.pipeline.images import Viewer
+    from regard.pipeline.texts import Reader, Writer
 
-KINDS: dict[str, Callable[..., Model]] = {
-    "seq2seq": Translator,
-    "encoder": Reader,
-    "decoder": Writer,
-    "vision": Viewer,
-}
+__all__ = ["Model", "Reader", "Translator", "Viewer", "Writer", "kind_of", "load"]
+
+KINDS = {"seq2seq": "Translator", "encoder": "Reader", "decoder": "Writer", "vision": "Viewer"}
+# imported when first asked for: a translator may do without torch
+_HOMES = {"Reader": "texts", "Writer": "texts", "Viewer": "images"}
 
 
 def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
@@ -39,21 +45,60 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
 
     On a CPU the numbers are float32 unless asked for otherwise, on a GPU bfloat16 where it has it.
     """
-    hardware.prepare()  # before torch's first use: some machines die of what they advertise
     path = Path(directory)
+    if hardware.only_cpu(device) and dtype in ("auto", "float32") and (light := _without_torch(path)):
+        return light
+    hardware.prepare()  # before torch's first use: some machines die of what they advertise
+    from regard.weights import store
+
+    threads.pass_on()
     stored = store.read(path)
+    tokenizer = _tokenizer(path, stored.config)
+    place = hardware.device(device)
+    stored.model.to(place, hardware.dtype(dtype, place))
+    model = kind_of(stored.config)(stored.model, stored.generation, tokenizer, path)
+    model.shortlist = stored.shortlist
+    return model
+
+
+def kind_of(config: BlockConfig) -> type[Model]:
+    """The class of models with such settings."""
+    kind: type[Model] = __getattr__(KINDS[family_of(config)])
+    return kind
+
+
+def _without_torch(path: Path) -> Translator | None:
+    """A translator of regard's own that has compiled loops for all it does; the rest is not for here."""
+    if not (path / CONFIG).is_file() or "family" not in (raw := read_settings_file(path)):
+        return None
+    settings = own_settings(path, raw)
+    if not isinstance(settings.config, Seq2SeqConfig) or (path / INDEX).is_file():
+        return None
+    found = unopened(settings.config, path / ONE_FILE, int8=settings.int8)
+    if found is None:
+        return None
+    model = Translator(found, settings.generation, _tokenizer(path, settings.config), path)
+    model.shortlist = own_shortlist(path, settings.config)
+    return model
+
+
+def _tokenizer(path: Path, config: BlockConfig) -> Tokenizer | None:
     tokenizer = text.load(path.parent if path.is_file() else path)
     if tokenizer is not None:
-        written = getattr(stored.config, "vocab", 0)
-        read = getattr(stored.config, "source_vocab", None) or written
+        written = getattr(config, "vocab", 0)
+        read = getattr(config, "source_vocab", None) or written
         for pieces, known in ((tokenizer.vocab, read), (tokenizer.vocab_target, written)):
             if pieces > known:
                 raise ModelError(
                     f"{path}: the tokenizer has {pieces:,} pieces, but the model knows only {known:,}; "
                     f"one of them belongs to another model"
                 )
-    place = hardware.device(device)
-    stored.model.to(place, hardware.dtype(dtype, place))
-    model = KINDS[family_of(stored.config)](stored.model, stored.generation, tokenizer, path)
-    model.shortlist = stored.shortlist
-    return model
+    return tokenizer
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Translator":
+        return Translator
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard.pipeline' has no attribute '{name}'")
+    return getattr(import_module(f"regard.pipeline.{_HOMES[name]}"), name)

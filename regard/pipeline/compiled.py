@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from regard.decoding.candidates import BROKEN
 from regard.decoding.engine import Found
-from regard.decoding.interface import Hypothesis
+from regard.decoding.hypothesis import BROKEN, Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import ModelError
 from regard.models.compiled import Compiled
 from regard.native.search import BrokenLogits, Plan, Said, Searcher
 from regard.weights.shortlist import Shortlist
 
-TOKENS = 1024
+TOKENS = 512
 """Tokens that are read at once: enough for good matrix products, and few enough to stay in the cache between them."""
 WIDEST = 64
 """Beams up to here: the best of a row are kept sorted as they are found, which is for few."""

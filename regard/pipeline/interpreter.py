@@ -172,7 +172,7 @@ class Interpreter:
         return attempts
 
     def _fits(self, text: str) -> bool:
-        most = min(LONGEST, self.translator.network.config.context - 1)
+        most = min(LONGEST, self.translator.config.context - 1)
         # a character has four bytes at most, a piece hardly twenty characters: only in between is there much to count
         return 4 * len(text) < most or (len(text) <= 20 * most and len(self.translator.tokenizer.encode(text)) <= most)
 

@@ -3,23 +3,30 @@
 The tasks themselves are in the files beside this one. A family that cannot do one says so, and what it can do instead.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import torch
-from torch import Tensor
-
-from regard.blocks.trace import Trace
 from regard.errors import InputError, InputTooLong, TaskError, TokenizerError
-from regard.models import Family, family_of
+from regard.models import family_of
 from regard.models.config import BlockConfig
 from regard.models.generation import Generation
 from regard.text.tokenizer import Tokenizer
-from regard.weights import store
+from regard.weights.arrays import Unopened
 from regard.weights.directory import Stored, new_directory
 from regard.weights.shortlist import Shortlist
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from regard.blocks.trace import Trace
+    from regard.models import Family
+    from regard.weights.store import Style
 
 BATCH = 32
 """Texts that are run together when a list is given."""
@@ -60,13 +67,29 @@ class Model:
     shortlist: Shortlist | None = None
     """Of a translation model: which words may translate which, where that was learnt."""
 
-    def __init__(self, network: Family, generation: Generation, tokenizer: Tokenizer | None, source: Path) -> None:
-        self.network, self.generation, self.source = network, generation, source
-        self._tokenizer = tokenizer
+    def __init__(
+        self, network: Family | Unopened, generation: Generation, tokenizer: Tokenizer | None, source: Path
+    ) -> None:
+        self._network, self.generation, self.source = network, generation, source
+        self._tokenizer, self._lock = tokenizer, RLock()
+
+    @property
+    def network(self) -> Family:
+        """The modules. A translator makes them, and imports torch, when it is first asked for them."""
+        with self._lock:
+            if isinstance(self._network, Unopened):
+                self._network = self._network.open()
+            return self._network
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= {**state, "_lock": RLock()}
 
     @property
     def config(self) -> BlockConfig:
-        return self.network.config
+        return self._network.config
 
     @property
     def family(self) -> str:
@@ -89,8 +112,10 @@ class Model:
             )
         return self._tokenizer
 
-    def save(self, directory: str | Path, style: store.Style = "regard") -> None:
+    def save(self, directory: str | Path, style: Style = "regard") -> None:
         """Write a new model directory, regard's own or one for transformers."""
+        from regard.weights import store
+
         with new_directory(Path(directory)) as half_done:
             store.write(half_done, Stored(self.network, self.generation, self.shortlist), style)
             if self._tokenizer is not None:
@@ -151,14 +176,22 @@ class Model:
         return ids
 
     def _pad(self, rows: Sequence[Sequence[int]], *, left: bool = False) -> tuple[Tensor, Tensor]:
-        """Rows of different lengths -> one tensor (B, L), and where it holds real tokens (B, L)."""
-        length = max(map(len, rows))
-        ids_BL = torch.full((len(rows), length), self.generation.pad or 0, dtype=torch.long)
-        present_BL = torch.zeros(len(rows), length, dtype=torch.bool)
-        for i, row in enumerate(rows):
-            place = slice(length - len(row), None) if left else slice(0, len(row))
-            ids_BL[i, place], present_BL[i, place] = torch.tensor(row), True
-        return ids_BL.to(self.device), present_BL.to(self.device)
+        return padded(rows, self.generation.pad or 0, self.device, left=left)
+
+
+def padded(
+    rows: Sequence[Sequence[int]], pad: int, device: torch.device, *, left: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Rows of different lengths -> one tensor (B, L), and where it holds real tokens (B, L)."""
+    import torch
+
+    length = max(map(len, rows))
+    ids_BL = torch.full((len(rows), length), pad, dtype=torch.long)
+    present_BL = torch.zeros(len(rows), length, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        place = slice(length - len(row), None) if left else slice(0, len(row))
+        ids_BL[i, place], present_BL[i, place] = torch.tensor(row), True
+    return ids_BL.to(device), present_BL.to(device)
 
 
 def not_empty(text: str) -> None:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from regard.blocks.trace import Trace
-from regard.decoding.interface import Hypothesis, Opening
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.search import search
 from regard.decoding.settings import Search

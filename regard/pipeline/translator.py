@@ -1,27 +1,31 @@
-"""Translation: an encoder reads the source, a decoder writes the target while looking at what was read."""
+"""Translation: an encoder reads the source, a decoder writes the target while looking at what was read.
+
+To translate, no torch is needed where there are compiled loops for the model; to look inside, there is.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import torch
-from torch import Tensor
-
-from regard.blocks.lanes import Group
-from regard.blocks.trace import Trace
-from regard.decoding import align as alignment
-from regard.decoding.engine import Asked, Worker, run
-from regard.decoding.interface import Hypothesis, Opening
-from regard.decoding.sample import seed_for
+from regard.decoding.engine import Worker, run
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import ModelError, UsageError
-from regard.models.compiled import Compiled, addresses, can_compile
-from regard.models.seq2seq import Seq2Seq
+from regard.models.compiled import Compiled
+from regard.models.config import Seq2SeqConfig
 from regard.pipeline.compiled import CompiledWorker, is_plain
 from regard.pipeline.loaded import Model, Translation, each
 from regard.pipeline.searching import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
-from regard.text.words import word_numbers
+from regard.weights.arrays import Unopened
 from regard.weights.shortlist import learn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.blocks.trace import Trace
+    from regard.models.seq2seq import Seq2Seq
 
 LONGER, SPARE = 3, 32
 """A translation has at most so many times the tokens of its source, and so many more."""
@@ -31,14 +35,20 @@ LARGE = 256
 class Translator(Model):
     """An encoder reads the source, a decoder writes the target."""
 
-    network: Seq2Seq
     tasks = ("translate",)
-    _where: Sequence[int] = ()
+    _where: Sequence[int] | None = None
     _passes: Compiled | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def config(self) -> Seq2SeqConfig: ...
+        @property
+        def network(self) -> Seq2Seq: ...
 
     def learn_shortlist(self, pairs: Iterable[tuple[str, str]]) -> None:
         """From pairs of texts: compiled searches then weigh the words that may translate a text, and not all."""
-        config = self.network.config
+        config = self.config
         rows = ((self.source_ids(source), self.tokenizer.encode_target(target)) for source, target in pairs)
         self.shortlist = learn(rows, config.source_vocab or config.vocab, config.vocab)
 
@@ -76,12 +86,12 @@ class Translator(Model):
         settings = search_settings(self.generation, options)
         return [found[0].tokens for found in self._search([self._source(row) for row in rows], settings)]
 
-    @torch.inference_mode()
     def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
         compiled = self._compiled()
         lengths = [len(source) for source in sources]
+        limits = [self._limit(source, settings) for source in sources]
+        start, never = self._start(), not_to_write(self, self.config.vocab)
         if compiled is not None and is_plain(settings):
-            limits = [self._limit(source, settings) for source in sources]
 
             def hire() -> Worker:
                 return CompiledWorker(
@@ -89,57 +99,46 @@ class Translator(Model):
                     sources,
                     limits,
                     settings,
-                    start=self._start(),
+                    start=start,
                     ends=self.generation.end,
-                    never=not_to_write(self, self.network.config.vocab),
+                    never=never,
                     shortlist=self.shortlist,
                 )
 
             return run(hire, lengths, settings.beam)
-        width = max(settings.beam, settings.n_best)
-        # for a small model the steps are short, and workers would wait for Python's lock
-        large = self.network.config.width >= LARGE and self.device.type == "cpu"
-        return run(lambda: self._asked(compiled, sources, settings), lengths, width, workers=None if large else 1)
+        from regard.pipeline.asked import Texts, asked
 
-    def _asked(self, compiled: Compiled | None, sources: Sequence[Sequence[int]], settings: Search) -> "Asked[Group]":
-        """A worker for every kind of search, on any device."""
         network = self.network
-
-        def begin(numbers: Sequence[int]) -> tuple[Group, Opening]:
-            rows = [sources[number] for number in numbers]
-            # tokens -> states -> keys and values
-            group = compiled.read(rows) if compiled else network.group(network.encode(*self._pad(rows)))
-            opening = Opening(
-                first_BL=torch.full((len(rows), 1), self._start(), device=self.device),
-                room=[self._limit(row, settings) for row in rows],
-                end=self.generation.end,
-                never=not_to_write(self, network.config.vocab),
-                seeds=[seed_for(settings.seed, row) for row in rows],  # each text has its own luck, in any company
-            )
-            return group, opening
-
-        def answer(groups: Sequence[Group], new: Sequence[Tensor]) -> Sequence[Tensor]:
-            ids_R = torch.cat(list(new))[:, 0]
-            logits_RV = (compiled or network).next_logits(ids_R, groups)  # tokens -> states -> logits
-            return torch.split(logits_RV, [len(new_R1) for new_R1 in new])
-
-        return Asked(begin, answer, settings)  # logits -> tokens
+        texts = Texts(sources, limits, start, self.generation.end, never, self.generation.pad or 0)
+        # for a small model the steps are short, and workers would wait for Python's lock
+        large = self.config.width >= LARGE and self.device.type == "cpu"
+        width = max(settings.beam, settings.n_best)
+        return run(lambda: asked(network, compiled, texts, settings), lengths, width, workers=None if large else 1)
 
     def _limit(self, source: Sequence[int], settings: Search) -> int:
         """How many tokens a translation may have, the end token included."""
-        room = min(self.network.config.context - 1, LONGER * len(source) + SPARE)
+        room = min(self.config.context - 1, LONGER * len(source) + SPARE)
         return room if settings.max_new is None else min(room, settings.max_new)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_where": (), "_passes": None}  # a copy has its weights elsewhere
+        # a copy has its weights elsewhere, and not in a file
+        return super().__getstate__() | {"_network": self.network, "_where": None, "_passes": None}
 
     def _compiled(self) -> Compiled | None:
         """The network's passes, compiled where that can be; made again when the weights are not where they were."""
-        where = addresses(self.network)
-        if self._where != where:
-            self._where = where
-            self._passes = Compiled(self.network) if can_compile(self.network) else None
-        return self._passes
+        with self._lock:
+            if isinstance(self._network, Unopened):
+                if self._passes is None:
+                    self._passes = Compiled(self.config, self._network.arrays, fixed=True)
+                    self._network.arrays.let_go()
+                return self._passes
+            from regard.models.stepwise import addresses, can_compile, compile_network
+
+            where = addresses(self.network)
+            if self._where != where:
+                self._where = where
+                self._passes = compile_network(self.network) if can_compile(self.network) else None
+            return self._passes
 
     def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
         return Translation(
@@ -154,32 +153,9 @@ class Translator(Model):
             ids=found.tokens,
         )
 
-    def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
-        """Which word of the source each word of the target looks at, by the cross-attention of a second pass."""
-        return alignment.hard(self._attention_of_words(source, target))
-
-    def attention_of_words(self, found: Translation) -> Tensor:
-        """How much each word of a translation looks at each word of its source (target words, source words)."""
-        return self._attention_of_words(found.source_ids, found.ids)
-
-    def _attention_of_words(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
-        seen = self._trace(source, [self._start(), *target])
-        layers = range(self.network.config.decoder_layers)
-        weights_NHTS = torch.stack([seen[f"decoder.blocks.{i}.cross.weights"][0] for i in layers])
-        tokenizer = self.tokenizer
-        special = {tokenizer.pad, tokenizer.start, tokenizer.end, *(i for i in source[:1] if self._is_tag(i))}
-        source_words = word_numbers(tokenizer.pieces(source), source, special)
-        target_words = word_numbers(tokenizer.pieces_target(target), target, special)
-        when, layer = alignment.usual(len(layers))
-        return alignment.of_words(alignment.soft(weights_NHTS, when=when, layer=layer), source_words, target_words)
-
     def source_ids(self, text: str, to: str | None = None) -> list[int]:
         """What the model reads: the text, and before it the language asked for, of a model that has several."""
         return [*([] if to is None else [self._tag(to)]), *self._read(text)]
-
-    def _is_tag(self, token: int) -> bool:
-        (piece,) = self.tokenizer.pieces([token])
-        return piece.startswith(">>") and piece.endswith("<<")
 
     def _tag(self, language: str) -> int:
         number = self.tokenizer.id_of(tag_piece(language))
@@ -193,19 +169,33 @@ class Translator(Model):
         return self.generation.start
 
     def _source(self, ids: Sequence[int]) -> Sequence[int]:
-        config = self.network.config
+        config = self.config
         return self._fit(ids, config.source_vocab or config.vocab, config.context)
 
-    @torch.inference_mode()
+    # ---- a look inside ----
+
+    def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
+        """Which word of the source each word of the target looks at, by the cross-attention of a second pass."""
+        from regard.decoding.align import hard
+
+        return hard(self._attention_of_words(source, target))
+
+    def attention_of_words(self, found: Translation) -> Tensor:
+        """How much each word of a translation looks at each word of its source (target words, source words)."""
+        return self._attention_of_words(found.source_ids, found.ids)
+
+    def _attention_of_words(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
+        from regard.pipeline.inside import attention_of_words
+
+        return attention_of_words(self._trace(source, [self._start(), *target]), self.tokenizer, source, target)
+
     def logits(self, ids: Sequence[int], target: Sequence[int] | None = None) -> Tensor:
         """Logits of the token after each of `target` (L, V), which begins with the start token by itself."""
-        config = self.network.config
-        written = [self._start()] if target is None else self._fit(target, config.vocab, config.context)
-        source_1S, target_1L = (torch.tensor([row], device=self.device) for row in (self._source(ids), written))
-        logits_1LV: Tensor = self.network(source_1S, target_1L)
-        return logits_1LV[0]
+        from regard.pipeline.inside import logits
 
-    @torch.inference_mode()
+        written = [self._start()] if target is None else self._fit(target, self.config.vocab, self.config.context)
+        return logits(self.network, self._source(ids), written)
+
     def trace(self, text: str | Translation, target: str | None = None, to: str | None = None) -> Trace:
         """The source through the encoder, and a translation (its own unless given) through the decoder.
 
@@ -221,12 +211,7 @@ class Translator(Model):
             written = [token for token in self.tokenizer.encode_target(target) if token not in self.generation.end]
         return self._trace(source, [self._start(), *written])
 
-    @torch.inference_mode()
     def _trace(self, source: Sequence[int], target: Sequence[int]) -> Trace:
-        seen = Trace()
-        self._fit(target, self.network.config.vocab, self.network.config.context)
-        source_1S, target_1L = (torch.tensor([row], device=self.device) for row in (source, target))
-        seen.note("source_ids", source_1S)
-        seen.note("target_ids", target_1L)
-        self.network(source_1S, target_1L, trace=seen)
-        return seen
+        from regard.pipeline.inside import trace
+
+        return trace(self.network, source, self._fit(target, self.config.vocab, self.config.context))

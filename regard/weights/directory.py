@@ -1,7 +1,7 @@
 """A model is a directory: config.json, model.safetensors, the tokenizer's files, generation_config.json.
 
-`read` takes regard's own directories and those of `transformers`; `write` makes either. A directory appears under
-its name only when it is whole: until then it is written beside it, under a name that starts with a dot.
+What its settings say is read here, without torch; own.py and huggingface.py read and write the rest. A directory
+appears under its name only when it is whole: until then it is written beside it, under a name that starts with a dot.
 """
 
 import json
@@ -12,17 +12,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from regard.config import did_you_mean, load_json, one_of, plain, read
+from regard.config import did_you_mean, load_json, one_of, read
 from regard.errors import ConfigError, ModelError, OutputError
-from regard.models import FAMILIES, Family, family_of
+from regard.models import FAMILIES
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation
-from regard.weights.quantize import is_quantized
-from regard.weights.shortlist import Shortlist, read_shortlist, write_shortlist
-from regard.weights.tensors import ONE_FILE, contents, existing_directory, fill, read_tensors, widened, write_tensors
+from regard.weights.shortlist import Shortlist, read_shortlist
+
+if TYPE_CHECKING:
+    from regard.models import Family
 
 CONFIG = "config.json"
+ONE_FILE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
 FORMAT = 1
 """Of config.json; raised when an older regard could no longer read a newer directory."""
@@ -32,7 +36,7 @@ FORMAT = 1
 class Stored:
     """What a model directory holds besides its tokenizer."""
 
-    model: Family
+    model: "Family"
     generation: Generation
     shortlist: Shortlist | None = None
     """Of a translation model, where one was learnt."""
@@ -52,8 +56,17 @@ def read_settings_file(directory: Path) -> dict[str, object]:
     return load_json(path)
 
 
-def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Stored:
-    """regard's own directory; a trainable model has no int8."""
+@dataclass(frozen=True)
+class Settings:
+    """What regard's own directory says about its weights."""
+
+    config: BlockConfig
+    generation: Generation
+    int8: bool
+
+
+def own_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
+    """From the raw config.json and the file beside it."""
     where = directory / CONFIG
     known = {"family", "format", "model", "weights"}
     if unknown := raw.keys() - known:
@@ -68,7 +81,7 @@ def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = Fa
         raise ModelError(f"{where}: unknown family '{family}'{hint}")
     if not isinstance(settings, Mapping):
         raise ModelError(f"{where}: the table 'model' is missing")
-    config = read(FAMILIES[family][0], settings, str(where))
+    config = read(FAMILIES[family], settings, str(where))
     generation = Generation()
     if (directory / GENERATION).is_file():
         generation = read(Generation, load_json(directory / GENERATION), str(directory / GENERATION))
@@ -78,26 +91,13 @@ def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = Fa
             raise ConfigError(f"{directory / GENERATION}: token {token} is not in the vocabulary of {vocab:,}")
     weights = str(raw.get("weights", "float32"))
     one_of(weights, ("float32", "int8"), f"'weights' in {where}:")
-    tensors = read_tensors(directory)
-    if trainable and weights == "int8":
-        model = fill(config, widened(tensors), directory)
-    else:
-        model = fill(config, tensors, directory, int8=weights == "int8")
-    shortlist = None
-    if isinstance(config, Seq2SeqConfig):
-        shortlist = read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
-    return Stored(model, generation, shortlist)
+    return Settings(config, generation, weights == "int8")
 
 
-def write_own(directory: Path, stored: Stored) -> None:
-    write_tensors(directory / ONE_FILE, contents(stored.model))
-    settings = {"format": FORMAT, "family": family_of(stored.config), "model": plain(stored.config)}
-    if is_quantized(stored.model):
-        settings["weights"] = "int8"
-    write_json(directory / CONFIG, settings)
-    write_json(directory / GENERATION, plain(stored.generation))
-    if stored.shortlist is not None:
-        write_shortlist(directory, stored.shortlist)
+def own_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
+    if not isinstance(config, Seq2SeqConfig):
+        return None
+    return read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
@@ -136,3 +136,11 @@ def _sync(path: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def existing_directory(path: Path) -> Path:
+    if not path.exists():
+        raise ModelError(f"{path}: there is no such directory")
+    if not path.is_dir():
+        raise ModelError(f"{path}: is a file, and a model is a directory")
+    return path

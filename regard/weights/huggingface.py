@@ -8,13 +8,13 @@ from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError, UsageError
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation import Generation
-from regard.weights.directory import CONFIG, GENERATION, Stored, write_json
+from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Stored, write_json
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.settings import number, numbers
 from regard.weights.maps.table import Foreign, to_ours, to_theirs
 from regard.weights.quantize import is_quantized
 from regard.weights.sentence_transformers import read_pooling, write_pooling
-from regard.weights.tensors import ONE_FILE, fill, parameters, read_tensors, write_tensors
+from regard.weights.tensors import fill, parameters, read_tensors, write_tensors
 
 OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's, still found in the first BERTs' files
 

@@ -6,15 +6,20 @@ explains that word elsewhere. A few rounds of that, and each source word keeps t
 V source vocabulary  C related words of each  F frequent words  E entries: (source word, target word) of a sentence
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
-from regard.errors import InputError, WeightsError
-from regard.weights.tensors import read_file, write_tensors
+from regard.errors import InputError, OutputError, WeightsError
+from regard.native.kernels import Array
+from regard.weights.arrays import read_arrays
+
+Whole = NDArray[np.int64]
 
 FILE = "shortlist.safetensors"
 RELATED, FREQUENT, ROUNDS = 64, 400, 4
@@ -24,10 +29,10 @@ LARGEST = 30_000_000
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
-    related_VC: Tensor
-    """int32: for each source token the target tokens that may translate it, -1 for none."""
-    frequent_F: Tensor
-    """int32: the target tokens that may always be said."""
+    related_VC: NDArray[np.int32]
+    """For each source token the target tokens that may translate it, -1 for none."""
+    frequent_F: NDArray[np.int32]
+    """The target tokens that may always be said."""
 
 
 def learn(
@@ -42,46 +47,49 @@ def learn(
     sources_E, targets_E, groups_E, counts_V = _entries(pairs, vocab)
     if not len(sources_E):
         raise InputError("there are no pairs to learn a shortlist from")
-    keys, entry_E = torch.unique(sources_E * vocab + targets_E, return_inverse=True)
+    keys, entry_E = np.unique(sources_E * vocab + targets_E, return_inverse=True)
     of_source = keys // vocab
-    chance = torch.ones(len(keys))
+    chance = np.ones(len(keys))
     for _ in range(ROUNDS):
         share_E = chance[entry_E]
-        total_G = torch.zeros(int(groups_E[-1]) + 1).index_add_(0, groups_E, share_E)
-        counts = torch.zeros(len(keys)).index_add_(0, entry_E, share_E / total_G[groups_E])
-        chance = counts / torch.zeros(source_vocab).index_add_(0, of_source, counts)[of_source]
-    order = chance.argsort(descending=True, stable=True)
-    order = order[of_source[order].argsort(stable=True)]  # by source word, the likeliest first
-    first = torch.searchsorted(of_source, torch.arange(source_vocab))
-    rank = torch.arange(len(keys)) - first[of_source]
+        total_G = np.bincount(groups_E, share_E)
+        counts = np.bincount(entry_E, share_E / total_G[groups_E], len(keys))
+        chance = counts / np.bincount(of_source, counts, source_vocab)[of_source]
+    order = np.argsort(-chance, kind="stable")
+    order = order[np.argsort(of_source[order], kind="stable")]  # by source word, the likeliest first
+    first = np.searchsorted(of_source, np.arange(source_vocab))
+    rank = np.arange(len(keys)) - first[of_source]
     kept = rank < related
-    related_VC = torch.full((source_vocab, related), -1, dtype=torch.int32)
-    related_VC[of_source[kept], rank[kept]] = (keys[order][kept] % vocab).int()
-    most = counts_V.argsort(descending=True, stable=True)[:frequent]
-    return Shortlist(related_VC, most[counts_V[most] > 0].sort().values.int())
+    related_VC = np.full((source_vocab, related), -1, np.int32)
+    related_VC[of_source[kept], rank[kept]] = keys[order][kept] % vocab
+    most = np.argsort(-counts_V, kind="stable")[:frequent]
+    return Shortlist(related_VC, np.sort(most[counts_V[most] > 0]).astype(np.int32))
 
 
-def _entries(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], vocab: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _entries(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], vocab: int) -> tuple[Whole, Whole, Whole, Whole]:
     """Source and target of each entry, which target word of the corpus it explains, and how often each is there."""
     sources, targets, groups = [], [], []
-    counts_V = torch.zeros(vocab, dtype=torch.long)
+    counts_V = np.zeros(vocab, np.int64)
     entries = group = 0
     for source, target in pairs:
-        one, other = torch.tensor(sorted(set(source))), torch.tensor(sorted(set(target)))
-        sources.append(one.repeat(len(other)))
-        targets.append(other.repeat_interleave(len(one)))
-        groups.append(torch.arange(group, group + len(other)).repeat_interleave(len(one)))
+        one, other = np.unique(np.array(source, np.int64)), np.unique(np.array(target, np.int64))
+        sources.append(np.tile(one, len(other)))
+        targets.append(np.repeat(other, len(one)))
+        groups.append(np.repeat(np.arange(group, group + len(other)), len(one)))
         counts_V[other] += 1
         group += len(other)
         entries += len(one) * len(other)
         if entries > LARGEST:
             break
-    whole = [torch.cat(each) if each else torch.zeros(0, dtype=torch.long) for each in (sources, targets, groups)]
+    whole = [np.concatenate([np.zeros(0, np.int64), *each]) for each in (sources, targets, groups)]
     return whole[0], whole[1], whole[2], counts_V
 
 
 def write_shortlist(directory: Path, shortlist: Shortlist) -> None:
-    write_tensors(directory / FILE, {"related": shortlist.related_VC, "frequent": shortlist.frequent_F})
+    try:
+        save_file({"related": shortlist.related_VC, "frequent": shortlist.frequent_F}, directory / FILE)
+    except (SafetensorError, OSError) as error:
+        raise OutputError(f"{directory / FILE}: cannot be written ({error})") from None
 
 
 def read_shortlist(directory: Path, source_vocab: int, vocab: int) -> Shortlist | None:
@@ -89,13 +97,15 @@ def read_shortlist(directory: Path, source_vocab: int, vocab: int) -> Shortlist 
     path = directory / FILE
     if not path.is_file():
         return None
-    tensors = read_file(path)
-    related, frequent = tensors.get("related"), tensors.get("frequent")
-    if related is None or frequent is None or related.dim() != 2 or frequent.dim() != 1:
+    arrays: Mapping[str, Array] | None = read_arrays(path)
+    if arrays is None:
+        raise WeightsError(f"{path}: holds other numbers than int32")
+    related, frequent = arrays.get("related"), arrays.get("frequent")
+    if related is None or frequent is None or related.ndim != 2 or frequent.ndim != 1:
         raise WeightsError(f"{path}: must hold a table 'related' and a row 'frequent'")
-    for tensor in (related, frequent):
-        if tensor.dtype != torch.int32 or (tensor.numel() and not -1 <= int(tensor.min()) <= int(tensor.max()) < vocab):
+    for array in (related, frequent):
+        if array.dtype != np.int32 or (array.size and not -1 <= int(array.min()) <= int(array.max()) < vocab):
             raise WeightsError(f"{path}: does not hold tokens of a vocabulary of {vocab:,}")
     if len(related) != source_vocab or (frequent < 0).any():
         raise WeightsError(f"{path}: is not for a source vocabulary of {source_vocab:,}")
-    return Shortlist(related.contiguous(), frequent.contiguous())
+    return Shortlist(related, frequent)

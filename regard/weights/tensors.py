@@ -9,16 +9,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.config import load_json
-from regard.errors import ModelError, OutputError, WeightsError
+from regard.errors import OutputError, WeightsError
 from regard.models import Family, build
 from regard.models.config import BlockConfig
+from regard.weights.arrays import SCALE, WHOLE
+from regard.weights.directory import INDEX, ONE_FILE
 from regard.weights.quantize import quantize
 from regard.wording import counted
-
-ONE_FILE = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-WHOLE, SCALE = ".whole", ".scale"
-"""The two parts of an int8 matrix, after its name."""
 
 
 def read_tensors(directory: Path) -> dict[str, Tensor]:
@@ -121,11 +118,3 @@ def _complain(how: str, names: Iterable[str], where: Path) -> None:
     if listed := sorted(names):
         more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
         raise WeightsError(f"{where}: does not fit its settings; {how}: {', '.join(listed[:3])}{more}")
-
-
-def existing_directory(path: Path) -> Path:
-    if not path.exists():
-        raise ModelError(f"{path}: there is no such directory")
-    if not path.is_dir():
-        raise ModelError(f"{path}: is a file, and a model is a directory")
-    return path

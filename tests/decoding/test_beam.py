@@ -10,7 +10,8 @@ from toys import Babble, after, every_text, plain_beam, said_with_end
 
 from regard.decoding.beam import beam
 from regard.decoding.candidates import best
-from regard.decoding.interface import Hypothesis, Opening
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Opening
 from regard.decoding.rules import forbid
 from regard.decoding.settings import Search
 

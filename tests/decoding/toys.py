@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 
 STATES = 997

@@ -12,13 +12,14 @@ from regard.blocks.lanes import Group
 from regard.decoding.beam import beam
 from regard.decoding.engine import run
 from regard.decoding.greedy import greedy_asking
-from regard.decoding.interface import Hypothesis, Opening, answered
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Opening, answered
 from regard.decoding.settings import Search
 from regard.errors import ModelError
-from regard.models.compiled import Compiled, can_compile
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
+from regard.models.stepwise import Stepwise, can_compile, compile_network
 from regard.native import kernels
 from regard.pipeline.compiled import CompiledWorker, is_plain
 from regard.weights.quantize import quantize
@@ -71,7 +72,7 @@ KINDS: list[dict[str, object]] = [
 def test_the_compiled_pass_is_the_modules(kind: dict[str, object]) -> None:
     model = make(**kind)
     assert can_compile(model)
-    compiled, sources = Compiled(model), sentences(5, 3)
+    compiled, sources = Stepwise(compile_network(model)), sentences(5, 3)
     groups = {
         "modules": model.group(model.encode(*padded(sources))),
         "compiled": compiled.read(sources),
@@ -89,7 +90,7 @@ def test_the_compiled_pass_is_the_modules(kind: dict[str, object]) -> None:
 @torch.inference_mode()
 def test_groups_of_different_lengths_go_through_together() -> None:
     model = make()
-    compiled, sources = Compiled(model), sentences(6, 4)
+    compiled, sources = Stepwise(compile_network(model)), sentences(6, 4)
     old, young = compiled.read(sources[:2]), compiled.read(sources[2:])
     compiled.next_logits(torch.full((2,), START), [old])
     ids = torch.tensor([7, 8, START, START, START, START])
@@ -119,7 +120,7 @@ def compiled_search(
     rows: int,
     ends: Sequence[int],
 ) -> list[list[Hypothesis]]:
-    compiled = Compiled(model)
+    compiled = compile_network(model)
 
     def hire() -> CompiledWorker:
         return CompiledWorker(compiled, sources, limits, plan, start=START, ends=ends, never=(0, 5))
@@ -131,7 +132,7 @@ def reference_search(
     model: Seq2Seq, sources: Sequence[Sequence[int]], plan: Search, limits: Sequence[int], ends: Sequence[int]
 ) -> list[list[Hypothesis]]:
     """beam.py and greedy.py on the compiled pass: the same logits to the last bit, so the same tokens."""
-    compiled = Compiled(model)
+    compiled = Stepwise(compile_network(model))
 
     class Step:
         def __init__(self, group: Group) -> None:

@@ -13,8 +13,10 @@ from test_search_properties import Translating, own_seeds, same, searches, start
 from torch import Tensor
 
 from regard.blocks.lanes import Group
-from regard.decoding.engine import Asked, run
-from regard.decoding.interface import Hypothesis, Opening
+from regard.decoding.asked import Asked
+from regard.decoding.engine import run
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.interface import Opening
 from regard.decoding.search import search
 from regard.decoding.settings import Search
 from regard.models import Seq2Seq

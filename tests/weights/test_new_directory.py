@@ -7,9 +7,9 @@ import pytest
 from weight_samples import SAMPLES, everything_in, one_clear_line, random_model
 
 from regard.errors import ConfigError, OutputError
-from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
+from regard.models.config import BlockConfig
 from regard.models.generation import Generation
-from regard.pipeline import KINDS, Model
+from regard.pipeline import Model, kind_of
 from regard.weights import directory as module
 from regard.weights.directory import new_directory
 
@@ -17,8 +17,7 @@ GPT2 = SAMPLES["gpt2"][0]
 
 
 def model(config: BlockConfig) -> Model:
-    kind = {DecoderConfig: "decoder", EncoderConfig: "encoder", Seq2SeqConfig: "seq2seq", VisionConfig: "vision"}
-    return KINDS[kind[type(config)]](random_model(config), Generation(), None, Path("nowhere"))
+    return kind_of(config)(random_model(config), Generation(), None, Path("nowhere"))
 
 
 def test_takes_its_name_at_the_end(tmp_path: Path) -> None:

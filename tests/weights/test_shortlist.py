@@ -2,20 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from regard.decoding.engine import run
-from regard.decoding.interface import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import InputError, WeightsError
 from regard.models import build
-from regard.models.compiled import Compiled
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
+from regard.models.stepwise import compile_network
 from regard.native import kernels
 from regard.pipeline.compiled import CompiledWorker
 from regard.weights import store
@@ -72,7 +73,7 @@ def made(seed: int) -> Seq2Seq:
 def found_by(
     model: Seq2Seq, rows: list[list[int]], plan: Search, shortlist: Shortlist | None, never: tuple[int, ...] = (0,)
 ) -> list[list[Hypothesis]]:
-    compiled = Compiled(model)
+    compiled = compile_network(model)
 
     def hire() -> CompiledWorker:
         return CompiledWorker(
@@ -110,7 +111,7 @@ def test_a_search_with_a_shortlist_is_one_that_forbids_the_rest(int8: bool, widt
 
 @compiled_only
 def test_with_every_word_on_the_list_nothing_changes() -> None:
-    everything = Shortlist(torch.full((VOCAB, 1), -1, dtype=torch.int32), torch.arange(VOCAB, dtype=torch.int32))
+    everything = Shortlist(np.full((VOCAB, 1), -1, np.int32), np.arange(VOCAB, dtype=np.int32))
     rows = [source for source, _ in corpus(9)]
     for int8 in (False, True):
         model = quantize(made(3)) if int8 else made(3)
@@ -130,8 +131,8 @@ def test_it_is_kept_with_the_model(tmp_path: Path) -> None:
     store.write(tmp_path, Stored(made(1), Generation(), shortlist))
     read = store.read(tmp_path).shortlist
     assert read is not None
-    assert torch.equal(read.related_VC, shortlist.related_VC)
-    assert torch.equal(read.frequent_F, shortlist.frequent_F)
+    assert np.array_equal(read.related_VC, shortlist.related_VC)
+    assert np.array_equal(read.frequent_F, shortlist.frequent_F)
 
 
 @pytest.mark.parametrize(

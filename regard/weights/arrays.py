@@ -1,0 +1,118 @@
+"""A model's weights as arrays, mapped from disk: memory is used for what is touched, and torch for nothing."""
+
+import json
+import math
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from regard.errors import WeightsError
+from regard.models.compiled import can_compile, shapes
+from regard.models.config import Seq2SeqConfig
+from regard.native.kernels import Array
+from regard.threads import pass_on
+
+if TYPE_CHECKING:
+    from regard.models import Seq2Seq
+
+DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I8": np.dtype("i1"), "I32": np.dtype("<i4")}
+WHOLE, SCALE = ".whole", ".scale"
+"""The two parts of an int8 matrix, after its name."""
+
+
+class Mapped(dict[str, Array]):
+    """Arrays by their names, and the file that they are in."""
+
+    def __init__(self, content: mmap.mmap, start: int, header: Mapping[str, dict[str, Any]]) -> None:
+        super().__init__({name: _array(content, start, entry) for name, entry in header.items()})
+        self._content = content
+
+    def let_go(self) -> None:
+        """Give back the memory of what was read, for someone who has a copy; what is read again comes from disk again.
+
+        What was written into the arrays is lost.
+        """
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._content.madvise(mmap.MADV_DONTNEED)
+
+
+@dataclass(frozen=True, eq=False)
+class Unopened:
+    """A translation model that can be used without torch: its weights, and the way to the network that they are."""
+
+    config: Seq2SeqConfig
+    arrays: Mapped
+    where: Path
+    int8: bool
+
+    def open(self) -> "Seq2Seq":
+        """The network, on these very numbers."""
+        from regard import hardware
+
+        hardware.prepare()  # before torch's first use: some machines die of what they advertise
+        import torch
+
+        from regard.models import Seq2Seq
+        from regard.weights.tensors import fill
+
+        pass_on()
+        tensors = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
+        network = fill(self.config, tensors, self.where, int8=self.int8)
+        assert isinstance(network, Seq2Seq)
+        return network
+
+
+def unopened(config: Seq2SeqConfig, path: Path, *, int8: bool) -> Unopened | None:
+    """The model of one file, where it can be used without torch; whoever opens it with torch says what is wrong."""
+    if not path.is_file() or not can_compile(config):
+        return None
+    arrays = read_arrays(path)
+    layers = max(config.encoder_layers, config.decoder_layers)
+    if arrays is None or layers > len(arrays):  # a layer has many; so no time is lost on a number that someone made up
+        return None
+    if not _as_asked(arrays, shapes(config), int8):
+        return None
+    return Unopened(config, arrays, path.parent, int8)
+
+
+def read_arrays(path: Path) -> Mapped | None:
+    """Every array of a safetensors file, or None where some are in number formats that numpy does not have."""
+    try:
+        with safe_open(path, framework="np"):  # which checks that the parts are as long as they say, and in place
+            pass
+        with path.open("rb") as file:
+            # a private copy: who writes into an array changes it for himself
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        start = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:start])
+        header.pop("__metadata__", None)
+        if any(entry["dtype"] not in DTYPES for entry in header.values()):
+            return None
+        return Mapped(content, start, header)
+    except (SafetensorError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise WeightsError(f"{path}: is no whole safetensors file ({reason}); it may have been cut short") from None
+
+
+def _array(content: mmap.mmap, start: int, entry: dict[str, Any]) -> Array:
+    shape, count = entry["shape"], math.prod(entry["shape"])
+    array: Array = np.frombuffer(content, DTYPES[entry["dtype"]], count, start + entry["data_offsets"][0]).reshape(
+        shape
+    )
+    return array if array.flags.aligned else array.copy()
+
+
+def _as_asked(arrays: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], int8: bool) -> bool:
+    """Nothing missing, nothing left over, every shape and number format right."""
+    expected: dict[str, tuple[tuple[int, ...], str]] = {}
+    for name, shape in wanted.items():
+        if int8 and len(shape) == 2 and ".positions." not in name:
+            expected[name + WHOLE], expected[name + SCALE] = (shape, "int8"), (shape[:1], "float32")
+        else:
+            expected[name] = shape, "float32"
+    return {name: (array.shape, array.dtype.name) for name, array in arrays.items()} == expected
