@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from regard import hardware
+from regard import hardware, threads
 from regard.config import plain
 from regard.decoding.confidence import FILE as CONFIDENCE
 from regard.evaluation.calibration import Known, calibrate
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=5)
     asked = parser.parse_args()
     hardware.prepare()
-    hardware.use_threads()
+    threads.use()
     model = load(asked.run / "model")
     assert isinstance(model, Translator)
     known = {pair: read(asked.run, "test", pair) for pair in pairs(asked.run)}

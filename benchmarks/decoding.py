@@ -25,12 +25,12 @@ import ctranslate2_model
 import torch
 
 import regard
-from regard import hardware
+from regard import threads as cores
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.native import kernels
+from regard.native import kernels, tensors
 from regard.pipeline.translator import Translator
 from regard.weights import store
 from regard.weights.directory import Stored
@@ -40,8 +40,10 @@ from regard.weights.shortlist import Shortlist
 VOCAB, READ, WRITTEN = 32_000, 26, 30
 PAD, START, END = 0, 1, 2
 CELLS = [(batch, beam) for batch in ("bulk", "single") for beam in (1, 4)]
-SINGLES = 12
+SINGLES = 24
 """Sentences that are translated one at a time, of all."""
+SETTLED = 0.5
+"""Seconds before a turn: after their work, OpenMP's threads spin for a while, Intel's for 0.2."""
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Contender:
 
     def do(self, **job: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
+        time.sleep(SETTLED)
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return self._answer()
@@ -180,11 +183,11 @@ def int8_rate(threads: int) -> float:
         return float("nan")
     torch.set_num_threads(threads)
     rows, width, outs = 192, 512, 2048
-    ready = kernels.Weights.of_int8(kernels.pack(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None)
+    ready = tensors.weights_of_int8(tensors.pack(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None)
     x, best = torch.randn(rows, width), float("inf")
     for _ in range(100):
         started = time.perf_counter()
-        kernels.linear(x, ready)
+        tensors.linear(x, ready)
         best = min(best, time.perf_counter() - started)
     return 2 * rows * width * outs / best
 
@@ -242,7 +245,7 @@ def main() -> None:
     parser.add_argument("--source", type=Path, help="lines for it")
     parser.add_argument("--reference", type=Path, help="their translations")
     parser.add_argument("--sentences", type=int, default=64, help="of the random model")
-    parser.add_argument("--threads", type=int, default=hardware.use_threads())
+    parser.add_argument("--threads", type=int, default=cores.use())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without", nargs="*", default=[], help="contenders to leave out, by the beginning of a name")
     parser.add_argument("--skip-random", action="store_true")

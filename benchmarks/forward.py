@@ -21,6 +21,7 @@ import transformers
 
 import regard
 from regard import hardware
+from regard import threads as cores
 
 SENTENCE = "The animal did not cross the street because it was too tired to walk any farther that day."
 
@@ -75,7 +76,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     hardware.prepare()
-    threads = hardware.use_threads()
+    threads = cores.use()
     transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(0)
     print(f"{threads} threads, torch {torch.__version__}, transformers {transformers.__version__}, {rounds} rounds")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard import hardware
+from regard import hardware, threads
 from regard.decoding.guard import ROUNDS, rounds
 from regard.documents.files import Format, parse
 from regard.documents.passage import Passage
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("-m", "--model", type=Path)
     asked = parser.parse_args()
     hardware.prepare()
-    hardware.use_threads()
+    threads.use()
     interpreter = open_interpreter(asked.model)
     failures: Counter[str] = Counter()
     slowest: dict[str, float] = {}

@@ -27,6 +27,7 @@ import transformers
 from torch.utils.data import Dataset
 
 from regard import hardware
+from regard import threads as cores
 from regard.config import plain
 from regard.data.batching import Batch
 from regard.models.config import Seq2SeqConfig
@@ -199,7 +200,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     transformers.utils.logging.set_verbosity_error()
     hardware.prepare()
-    threads = hardware.use_threads()
+    threads = cores.use()
     config = preset(options.preset)
     assert isinstance(config, Seq2SeqConfig), "a translation model"
     batches = random_batches(options.updates + 1, options.tokens, config.vocab)
