@@ -35,9 +35,11 @@ bench: .venv/bench
 box: .venv/core
 	@test -d runs/box || test -n "$(DATA)" || { echo "make box DATA=FOLDER, see recipes/box.toml"; exit 2; }
 	@mkdir -p runs
-	@if test -d runs/box; then $(BIN)/regard train --resume runs/box; \
-	else $(BIN)/regard train recipes/box.toml runs/box --set data.dir=$(DATA); fi
-	$(BIN)/python benchmarks/box.py runs/box regard/box
+	@for run in box box-further; do \
+	  if test -d runs/$$run/model; then continue; \
+	  elif test -d runs/$$run; then $(BIN)/regard train --resume runs/$$run; \
+	  else $(BIN)/regard train recipes/$$run.toml runs/$$run --set data.dir=$(DATA); fi || exit 1; done
+	$(BIN)/python benchmarks/box.py runs/box-further regard/box
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
-"""A run of recipes/box.toml -> the model in the box, with all that it knows about itself.
+"""A run of recipes/box-further.toml -> the model in the box, with all that it knows about itself.
 
-    python benchmarks/box.py runs/box regard/box [--examples 5]
+    python benchmarks/box.py runs/box-further regard/box [--examples 5]
 
 The run's model in int8, the languages' looks from the training pairs, the confidence from the validation pairs, and a
 card with figures of the test pairs, float32 beside int8. Prints the same figures, and the first examples of each

@@ -58,8 +58,19 @@ typedef struct {
     float *out;
 } Head;
 
-static inline __attribute__((always_inline)) const char *place(const Head *h, const char *first, long t) {
-    return first + (h->places ? h->places[t] : t) * h->stride;
+static inline __attribute__((always_inline)) const char *place(const Head *h, const char *first, long t, const int scattered) {
+    return first + (scattered ? h->places[t] : t) * h->stride;
+}
+
+/* Eight keys from t on; after the last, the last again. Scattered ones of the next head come while this one's are worked on. */
+static inline __attribute__((always_inline)) void eight_keys(const Head *h, long t, long bytes, const int scattered, const char *key[8]) {
+    if (t + 8 <= h->length) {
+        for (long i = 0; i < 8; i++) key[i] = place(h, h->keys, t + i, scattered);
+    } else {
+        for (long i = 0; i < 8; i++) key[i] = place(h, h->keys, t + i < h->length ? t + i : h->length - 1, scattered);
+    }
+    if (scattered)
+        for (long i = 0; i < 8; i++) fetch(key[i] + h->next, bytes);
 }
 
 /* scores -> weights that add up to 1 / what is returned */
@@ -80,15 +91,12 @@ AVX2 static inline __attribute__((always_inline)) __m256 seen(__m256 scores, lon
     return _mm256_blendv_ps(scores, _mm256_set1_ps(-INFINITY), _mm256_loadu_ps((const float *)(AFTER + 8 - (length - t))));
 }
 
-AVX2 static inline __attribute__((always_inline)) void look_eight(const Head *h, float times, float *scores, const long width, const int half) {
+AVX2 static inline __attribute__((always_inline)) void look_eight(const Head *h, float times, float *scores, const long width, const int half, const int scattered) {
     const __m256 scale = _mm256_set1_ps(times);
     __m256 highest = _mm256_set1_ps(-INFINITY);
     for (long t = 0; t < h->length; t += 8) { /* eight keys at a time; after the last, the last again, but unseen */
         const char *key[8];
-        for (long i = 0; i < 8; i++) {
-            key[i] = place(h, h->keys, t + i < h->length ? t + i : h->length - 1);
-            fetch(key[i] + h->next, width * size_of(half)); /* the next head's: they come while this one's are worked on */
-        }
+        eight_keys(h, t, width * size_of(half), scattered, key);
         const __m256 both = _mm256_set_m128(products(h->q, key + 4, width, half), products(h->q, key, width, half));
         const __m256 score = seen(_mm256_mul_ps(both, scale), t, h->length);
         _mm256_storeu_ps(scores + t, score);
@@ -99,8 +107,8 @@ AVX2 static inline __attribute__((always_inline)) void look_eight(const Head *h,
     for (; k + 32 <= width; k += 32) {
         __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
         for (long t = 0; t < h->length; t++) {
-            const char *value = place(h, h->values, t);
-            fetch(value + h->next + k * size_of(half), 32 * size_of(half));
+            const char *value = place(h, h->values, t, scattered);
+            if (scattered) fetch(value + h->next + k * size_of(half), 32 * size_of(half));
             const __m256 weight = _mm256_set1_ps(scores[t]);
             a = _mm256_fmadd_ps(weight, eight(value, k, half), a);
             b = _mm256_fmadd_ps(weight, eight(value, k + 8, half), b);
@@ -114,7 +122,7 @@ AVX2 static inline __attribute__((always_inline)) void look_eight(const Head *h,
     }
     for (; k < width; k += 8) {
         __m256 a = _mm256_setzero_ps();
-        for (long t = 0; t < h->length; t++) a = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), eight(place(h, h->values, t), k, half), a);
+        for (long t = 0; t < h->length; t++) a = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), eight(place(h, h->values, t, scattered), k, half), a);
         _mm256_storeu_ps(h->out + k, _mm256_mul_ps(a, each));
     }
 }
@@ -130,17 +138,14 @@ AVX512 static inline __attribute__((always_inline)) __m128 products_512(const __
     return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
 }
 
-AVX512 static inline __attribute__((always_inline)) void look_sixteen(const Head *h, float times, float *scores, const long width, const int half) {
+AVX512 static inline __attribute__((always_inline)) void look_sixteen(const Head *h, float times, float *scores, const long width, const int half, const int scattered) {
     const __m256 scale = _mm256_set1_ps(times);
     __m256 highest = _mm256_set1_ps(-INFINITY);
     __m512 q[4], even[4], odd[4];
     for (long k = 0; k < width / 16; k++) q[k] = _mm512_loadu_ps(h->q + 16 * k), even[k] = odd[k] = _mm512_setzero_ps();
     for (long t = 0; t < h->length; t += 8) {
         const char *key[8];
-        for (long i = 0; i < 8; i++) {
-            key[i] = place(h, h->keys, t + i < h->length ? t + i : h->length - 1);
-            fetch(key[i] + h->next, width * size_of(half));
-        }
+        eight_keys(h, t, width * size_of(half), scattered, key);
         const __m256 both = _mm256_set_m128(products_512(q, key + 4, width, half), products_512(q, key, width, half));
         const __m256 score = seen(_mm256_mul_ps(both, scale), t, h->length);
         _mm256_storeu_ps(scores + t, score);
@@ -148,9 +153,9 @@ AVX512 static inline __attribute__((always_inline)) void look_sixteen(const Head
     }
     const __m512 each = _mm512_set1_ps(weights_of(scores, h->length, highest));
     for (long t = 0; t < h->length; t += 2) { /* two at a time, as each waits for its last addition; what is unseen weighs nothing */
-        const char *one = place(h, h->values, t), *other = place(h, h->values, t + 1 < h->length ? t + 1 : t);
+        const char *one = place(h, h->values, t, scattered), *other = place(h, h->values, t + 1 < h->length ? t + 1 : t, scattered);
         const __m512 weight = _mm512_set1_ps(scores[t]), next = _mm512_set1_ps(t + 1 < h->length ? scores[t + 1] : 0.0f);
-        fetch(one + h->next, width * size_of(half)), fetch(other + h->next, width * size_of(half));
+        if (scattered) fetch(one + h->next, width * size_of(half)), fetch(other + h->next, width * size_of(half));
         for (long k = 0; k < width / 16; k++) {
             even[k] = _mm512_fmadd_ps(weight, sixteen(one, 16 * k, half), even[k]);
             odd[k] = _mm512_fmadd_ps(next, sixteen(other, 16 * k, half), odd[k]);
@@ -162,7 +167,7 @@ AVX512 static inline __attribute__((always_inline)) void look_sixteen(const Head
 /* A head after the other, and in it row by row: rows of one slot share most of their keys, and find them near. */
 #define LOOK_SOME(NAME, TARGET, ONE)                                                                                     \
     TARGET static inline __attribute__((always_inline)) void NAME(                                                       \
-        const Look *l, long first, long end, const long width, const int half) {                                         \
+        const Look *l, long first, long end, const long width, const int half, const int scattered) {                    \
         const long per = l->heads / l->kv_heads, size = size_of(half);                                                   \
         float *scores = malloc(sizeof(float) * (size_t)(l->longest + 8));                                                \
         if (!scores) abort();                                                                                            \
@@ -173,7 +178,7 @@ AVX512 static inline __attribute__((always_inline)) void look_sixteen(const Head
                 const Head h = {l->q + at, (const char *)l->keys + base, (const char *)l->values + base,                 \
                                 l->places ? l->places + row * l->longest : NULL,                                         \
                                 l->lengths ? l->lengths[slot] : l->longest, l->stride * size, l->head_stride * size, l->out + at}; \
-                ONE(&h, l->scale, scores, width, half);                                                                  \
+                ONE(&h, l->scale, scores, width, half, scattered);                                                       \
             }                                                                                                            \
         free(scores);                                                                                                    \
     }
@@ -182,8 +187,11 @@ LOOK_SOME(look_some, AVX2, look_eight)
 LOOK_SOME(look_some_512, AVX512, look_sixteen)
 
 /* for the usual widths the compiler knows how long the loops are */
-#define LOOK(NAME, TARGET, HOW, WIDTH) \
-    TARGET static void NAME(const Look *l, long first, long end) { l->half ? HOW(l, first, end, WIDTH, 1) : HOW(l, first, end, WIDTH, 0); }
+#define LOOK(NAME, TARGET, HOW, WIDTH)                                                                                   \
+    TARGET static void NAME(const Look *l, long first, long end) {                                                       \
+        if (l->places) l->half ? HOW(l, first, end, WIDTH, 1, 1) : HOW(l, first, end, WIDTH, 0, 1);                      \
+        else l->half ? HOW(l, first, end, WIDTH, 1, 0) : HOW(l, first, end, WIDTH, 0, 0);                                \
+    }
 LOOK(look_32, AVX2, look_some, 32)
 LOOK(look_64, AVX2, look_some, 64)
 LOOK(look_any, AVX2, look_some, l->width)

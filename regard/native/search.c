@@ -309,7 +309,8 @@ static void step(Searcher *searcher, int threads) {
         Sentence *s = searcher->active[i];
         embed(settings, s, x + first * stack->width);
         make_places(stack, s, settings->beam);
-        seated[i] = (Seated){s->keys, s->memory, NULL, s->now.places, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room, stack->half, stack->half};
+        /* the one row of greedy search never changes places: its tokens lie in a row */
+        seated[i] = (Seated){s->keys, s->memory, NULL, settings->beam > 1 ? s->now.places : NULL, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room, stack->half, stack->half};
         const int young = s->said < settings->min_new;
         const uint8_t *banned = young ? settings->never_at_first : settings->never;
         if (settings->related) banned = young ? s->list.never_at_first : NULL; /* a list has nothing that is never said */

@@ -205,7 +205,7 @@ void remember(const Stack *s, const float *states, const int64_t *starts, long c
 
 static void write_keys(const Stack *s, const Seated *g, const float *new, char *to) {
     for (long row = 0; row < g->rows; row++) {
-        const long place = g->places[row * g->said + g->said - 1];
+        const long place = g->places ? g->places[row * g->said + g->said - 1] : g->said - 1;
         const long slot = g->slots ? g->slots[row] : 0;
         for (long head = 0; head < s->kv_heads; head++) {
             const long at = ((slot * s->kv_heads + head) * g->own_room + place) * s->head;

@@ -31,7 +31,7 @@ typedef struct {
     void *own;
     const void *memory;
     const int32_t *slots;   /* (rows); NULL: there is one */
-    const int32_t *places;  /* (rows, said): where a row's tokens are; the last is the newest's, not yet written */
+    const int32_t *places;  /* (rows, said): where a row's tokens are; the last is the newest's, not yet written; NULL: in a row */
     const int32_t *lengths; /* (slots), of the memory */
     long rows, said, slot_count, own_room, memory_slots, memory_room;
     int own_half, memory_half; /* whether they are halves, or floats */

@@ -10,7 +10,6 @@ from regard.errors import ConfigError, OutputError
 from regard.models.config import BlockConfig
 from regard.models.generation import Generation
 from regard.pipeline import Model, kind_of
-from regard.weights import directory as module
 from regard.weights.directory import new_directory
 
 GPT2 = SAMPLES["gpt2"][0]
@@ -78,7 +77,7 @@ def test_a_failure_in_the_middle_of_saving(tmp_path: Path, monkeypatch: pytest.M
     def fails(path: Path, content: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(module, "write_json", fails)  # after the tensors
+    monkeypatch.setattr("regard.weights.own.write_json", fails)  # after the tensors
     with one_clear_line(OutputError, "saved", "Input/output error"):
         model(GPT2).save(tmp_path / "saved")
     assert everything_in(tmp_path) == []
