@@ -20,7 +20,7 @@ SENTENCES = [
     ("Where is the nearest train station?", "fr"),
     ("Je suis étudiant.", "en"),
     ("Wir haben gestern einen langen Spaziergang gemacht.", "en"),
-    ("Click {here} or write to help@example.org within 14 days!", "de"),
+    ("Hello {name}, you have 3 new messages.", "de"),
 ]
 PICTURE = ("The children are playing in the garden.", "de")
 PAGE = Path("demo.html")
