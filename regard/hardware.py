@@ -1,6 +1,7 @@
 """What this machine can really run: its instruction set, its device, its number format.
 
     prepare()              before torch's first use: what the CPU can do, tried out once a machine
+    bring_torch()          the same and torch itself, for who did without until now
     device("auto")         cuda, else mps, else cpu
     dtype("auto", device)  float32 on a CPU, bfloat16 on a GPU that has it
 
@@ -29,6 +30,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from regard import threads
 from regard.errors import UsageError
 from regard.wording import counted
 
@@ -75,6 +77,14 @@ def prepare() -> Capabilities:
         log.info("%s=%s: this CPU advertises instructions that it cannot run", ISA, found.isa_cap)
         os.environ[ISA] = found.isa_cap
     return found
+
+
+def bring_torch() -> None:
+    """Import torch, safe to use, with the threads that were in use without it."""
+    prepare()
+    import torch  # noqa: F401
+
+    threads.pass_on()
 
 
 def capabilities(program: str = CHILD, seconds: float = CHILD_SECONDS) -> Capabilities:

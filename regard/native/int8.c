@@ -65,7 +65,7 @@ AVX512 static Worth quantise_sixteen(const float *x, long width, uint8_t *q) {
         nothing = _mm512_fmadd_ps(v, _mm512_setzero_ps(), nothing);
     }
     float times;
-    const Worth worth = worth_of(_mm512_reduce_min_ps(least), _mm512_reduce_max_ps(most), across(folded(nothing)), &times);
+    const Worth worth = worth_of(_mm512_reduce_min_ps(least), _mm512_reduce_max_ps(most), across_512(nothing), &times);
     const __m512 by = _mm512_set1_ps(times);
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i zero = _mm512_set1_epi32(worth.zero), end = _mm512_set1_epi8(MOST);

@@ -46,43 +46,30 @@ typedef struct {
     long rows, width;
 } Normed;
 
-AVX2 static void norm_row(const Norm *by, const float *x, const float *plus, float *y, long width) {
-    __m256 sum = _mm256_setzero_ps(), squares = sum;
-    for (long k = 0; k < width; k += 8) {
-        const __m256 v = plus ? _mm256_add_ps(_mm256_loadu_ps(x + k), _mm256_loadu_ps(plus + k)) : _mm256_loadu_ps(x + k);
-        _mm256_storeu_ps(y + k, v);
-        sum = _mm256_add_ps(sum, v);
+#define NORM_ROW(NAME, TARGET, BITS, LANES, ACROSS)                                                                      \
+    TARGET static void NAME(const Norm *by, const float *x, const float *plus, float *y, long width) {                   \
+        __m##BITS sum = _mm##BITS##_setzero_ps(), squares = sum;                                                         \
+        for (long k = 0; k < width; k += LANES) {                                                                        \
+            __m##BITS v = _mm##BITS##_loadu_ps(x + k);                                                                   \
+            if (plus) v = _mm##BITS##_add_ps(v, _mm##BITS##_loadu_ps(plus + k));                                         \
+            _mm##BITS##_storeu_ps(y + k, v);                                                                             \
+            sum = _mm##BITS##_add_ps(sum, v);                                                                            \
+        }                                                                                                                \
+        const __m##BITS mean = _mm##BITS##_set1_ps(ACROSS(sum) / (float)width);                                          \
+        for (long k = 0; k < width; k += LANES) {                                                                        \
+            const __m##BITS far = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(y + k), mean);                                 \
+            squares = _mm##BITS##_fmadd_ps(far, far, squares);                                                           \
+        }                                                                                                                \
+        const __m##BITS times = _mm##BITS##_set1_ps(1.0f / sqrtf(ACROSS(squares) / (float)width + by->eps));             \
+        for (long k = 0; k < width; k += LANES) {                                                                        \
+            const __m##BITS even = _mm##BITS##_mul_ps(_mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(y + k), mean), times);     \
+            const __m##BITS weight = _mm##BITS##_loadu_ps(by->weight + k), bias = _mm##BITS##_loadu_ps(by->bias + k);    \
+            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(even, weight, bias));                                      \
+        }                                                                                                                \
     }
-    const __m256 mean = _mm256_set1_ps(across(sum) / (float)width);
-    for (long k = 0; k < width; k += 8) {
-        const __m256 far = _mm256_sub_ps(_mm256_loadu_ps(y + k), mean);
-        squares = _mm256_fmadd_ps(far, far, squares);
-    }
-    const __m256 times = _mm256_set1_ps(1.0f / sqrtf(across(squares) / (float)width + by->eps));
-    for (long k = 0; k < width; k += 8) {
-        const __m256 even = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(y + k), mean), times);
-        _mm256_storeu_ps(y + k, _mm256_fmadd_ps(even, _mm256_loadu_ps(by->weight + k), _mm256_loadu_ps(by->bias + k)));
-    }
-}
 
-AVX512 static void norm_row_512(const Norm *by, const float *x, const float *plus, float *y, long width) {
-    __m512 sum = _mm512_setzero_ps(), squares = sum;
-    for (long k = 0; k < width; k += 16) {
-        const __m512 v = plus ? _mm512_add_ps(_mm512_loadu_ps(x + k), _mm512_loadu_ps(plus + k)) : _mm512_loadu_ps(x + k);
-        _mm512_storeu_ps(y + k, v);
-        sum = _mm512_add_ps(sum, v);
-    }
-    const __m512 mean = _mm512_set1_ps(across(folded(sum)) / (float)width);
-    for (long k = 0; k < width; k += 16) {
-        const __m512 far = _mm512_sub_ps(_mm512_loadu_ps(y + k), mean);
-        squares = _mm512_fmadd_ps(far, far, squares);
-    }
-    const __m512 times = _mm512_set1_ps(1.0f / sqrtf(across(folded(squares)) / (float)width + by->eps));
-    for (long k = 0; k < width; k += 16) {
-        const __m512 even = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(y + k), mean), times);
-        _mm512_storeu_ps(y + k, _mm512_fmadd_ps(even, _mm512_loadu_ps(by->weight + k), _mm512_loadu_ps(by->bias + k)));
-    }
-}
+NORM_ROW(norm_row, AVX2, 256, 8, across)
+NORM_ROW(norm_row_512, AVX512, 512, 16, across_512)
 
 static void norm_part(const void *what, int part, int parts) {
     const Normed *n = what;

@@ -51,58 +51,40 @@ static inline void keep_one(Weighing *w, float value, long token) {
 
 static inline float greater(float a, float b) { return a > b ? a : b; }
 
-/* the best: only chunks with something greater than the least of them are looked at one by one */
-AVX2 static float keep_best(Weighing *w, const float *x, long first, long count) {
-    const long wanted = w->count;
-    float most = -INFINITY, each[8];
-    __m256 above = _mm256_set1_ps(-INFINITY);
-    for (long v = 0; v < count; v += CHUNK) {
-        const long end = v + CHUNK < count ? v + CHUNK : count;
-        if (end - v == CHUNK) {
-            __m256 here = _mm256_loadu_ps(x + v);
-            for (long k = 8; k < CHUNK; k += 8) here = _mm256_max_ps(_mm256_loadu_ps(x + v + k), here);
-            above = _mm256_max_ps(here, above);
-            if (w->filled == wanted) {
-                const __m256 least = _mm256_set1_ps(w->values[wanted - 1]);
-                if (_mm256_movemask_ps(_mm256_cmp_ps(here, least, _CMP_NLE_UQ)))
-                    for (long k = v; k < end; k += 8)
-                        for (int set = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x + k), least, _CMP_GT_OQ)); set; set &= set - 1)
-                            keep_one(w, x[k + __builtin_ctz((unsigned)set)], first + k + __builtin_ctz((unsigned)set));
-                continue;
-            }
-        }
-        most = greater(keep_each(w, x, first, v, end), most);
-    }
-    _mm256_storeu_ps(each, above);
-    for (int i = 0; i < 8; i++) most = greater(each[i], most);
-    return most;
-}
+/* which numbers are not below `least`: those that are none count, too */
+AVX2 static inline unsigned above(__m256 x, __m256 least) { return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x, least, _CMP_NLE_UQ)); }
+AVX512 static inline unsigned above_512(__m512 x, __m512 least) { return _mm512_cmp_ps_mask(x, least, _CMP_NLE_UQ); }
 
-AVX512 static float keep_best_512(Weighing *w, const float *x, long first, long count) {
-    const long wanted = w->count;
-    float most = -INFINITY, each[16];
-    __m512 above = _mm512_set1_ps(-INFINITY);
-    for (long v = 0; v < count; v += CHUNK) {
-        const long end = v + CHUNK < count ? v + CHUNK : count;
-        if (end - v == CHUNK) {
-            __m512 here = _mm512_loadu_ps(x + v);
-            for (long k = 16; k < CHUNK; k += 16) here = _mm512_max_ps(_mm512_loadu_ps(x + v + k), here);
-            above = _mm512_max_ps(here, above);
-            if (w->filled == wanted) {
-                const __m512 least = _mm512_set1_ps(w->values[wanted - 1]);
-                if (_mm512_cmp_ps_mask(here, least, _CMP_NLE_UQ))
-                    for (long k = v; k < end; k += 16)
-                        for (unsigned set = _mm512_cmp_ps_mask(_mm512_loadu_ps(x + k), least, _CMP_GT_OQ); set; set &= set - 1)
-                            keep_one(w, x[k + __builtin_ctz(set)], first + k + __builtin_ctz(set));
-                continue;
-            }
-        }
-        most = greater(keep_each(w, x, first, v, end), most);
+/* the best: only chunks with something greater than the least of them are looked at more closely */
+#define KEEP_BEST(NAME, TARGET, BITS, LANES, ABOVE)                                                                      \
+    TARGET static float NAME(Weighing *w, const float *x, long first, long count) {                                      \
+        const long wanted = w->count;                                                                                    \
+        float most = -INFINITY, each[LANES];                                                                             \
+        __m##BITS greatest = _mm##BITS##_set1_ps(-INFINITY);                                                             \
+        for (long v = 0; v < count; v += CHUNK) {                                                                        \
+            const long end = v + CHUNK < count ? v + CHUNK : count;                                                      \
+            if (end - v == CHUNK) {                                                                                      \
+                __m##BITS here = _mm##BITS##_loadu_ps(x + v);                                                            \
+                for (long k = LANES; k < CHUNK; k += LANES) here = _mm##BITS##_max_ps(_mm##BITS##_loadu_ps(x + v + k), here); \
+                greatest = _mm##BITS##_max_ps(here, greatest);                                                           \
+                if (w->filled == wanted) {                                                                               \
+                    const __m##BITS least = _mm##BITS##_set1_ps(w->values[wanted - 1]);                                  \
+                    if (ABOVE(here, least))                                                                              \
+                        for (long k = v; k < end; k += LANES)                                                            \
+                            for (unsigned set = ABOVE(_mm##BITS##_loadu_ps(x + k), least); set; set &= set - 1)          \
+                                keep_one(w, x[k + __builtin_ctz(set)], first + k + __builtin_ctz(set));                  \
+                    continue;                                                                                            \
+                }                                                                                                        \
+            }                                                                                                            \
+            most = greater(keep_each(w, x, first, v, end), most);                                                        \
+        }                                                                                                                \
+        _mm##BITS##_storeu_ps(each, greatest);                                                                           \
+        for (int i = 0; i < LANES; i++) most = greater(each[i], most);                                                   \
+        return most;                                                                                                     \
     }
-    _mm512_storeu_ps(each, above);
-    for (int i = 0; i < 16; i++) most = greater(each[i], most);
-    return most;
-}
+
+KEEP_BEST(keep_best, AVX2, 256, 8, above)
+KEEP_BEST(keep_best_512, AVX512, 512, 16, above_512)
 
 /* the sum of e^(x - far), as far as whole vectors go; how far that is */
 AVX2 static long sum_of(const float *x, long count, float far, float *sum) {
@@ -125,7 +107,7 @@ AVX512 static long sum_of_512(const float *x, long count, float far, float *sum)
         a = _mm512_add_ps(a, power_512(_mm512_sub_ps(_mm512_loadu_ps(x + v), most)));
         b = _mm512_add_ps(b, power_512(_mm512_sub_ps(_mm512_loadu_ps(x + v + 16), most)));
     }
-    *sum = across(folded(_mm512_add_ps(a, b)));
+    *sum = across_512(_mm512_add_ps(a, b));
     return v;
 }
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard import hardware, threads
+from regard import hardware
 from regard.errors import ModelError
 from regard.models import family_of
 from regard.models.config import BlockConfig, Seq2SeqConfig
@@ -37,7 +37,7 @@ __all__ = ["Model", "Reader", "Translator", "Viewer", "Writer", "kind_of", "load
 
 KINDS = {"seq2seq": "Translator", "encoder": "Reader", "decoder": "Writer", "vision": "Viewer"}
 # imported when first asked for: a translator may do without torch
-_HOMES = {"Reader": "texts", "Writer": "texts", "Viewer": "images"}
+_HOMES = {"Translator": "translator", "Reader": "texts", "Writer": "texts", "Viewer": "images"}
 
 
 def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
@@ -48,10 +48,9 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
     path = Path(directory)
     if hardware.only_cpu(device) and dtype in ("auto", "float32") and (light := _without_torch(path)):
         return light
-    hardware.prepare()  # before torch's first use: some machines die of what they advertise
+    hardware.bring_torch()
     from regard.weights import store
 
-    threads.pass_on()
     stored = store.read(path)
     tokenizer = _tokenizer(path, stored.config)
     place = hardware.device(device)
@@ -97,8 +96,6 @@ def _tokenizer(path: Path, config: BlockConfig) -> Tokenizer | None:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Translator":
-        return Translator
     if name not in _HOMES:
         raise AttributeError(f"module 'regard.pipeline' has no attribute '{name}'")
     return getattr(import_module(f"regard.pipeline.{_HOMES[name]}"), name)

@@ -13,9 +13,8 @@ from safetensors import SafetensorError, safe_open
 
 from regard.errors import WeightsError
 from regard.models.compiled import can_compile, shapes
-from regard.models.config import Seq2SeqConfig
+from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.native.kernels import Array
-from regard.threads import pass_on
 
 if TYPE_CHECKING:
     from regard.models import Seq2Seq
@@ -54,13 +53,12 @@ class Unopened:
         """The network, on these very numbers."""
         from regard import hardware
 
-        hardware.prepare()  # before torch's first use: some machines die of what they advertise
+        hardware.bring_torch()
         import torch
 
         from regard.models import Seq2Seq
         from regard.weights.tensors import fill
 
-        pass_on()
         tensors = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
         network = fill(self.config, tensors, self.where, int8=self.int8)
         assert isinstance(network, Seq2Seq)
@@ -72,10 +70,7 @@ def unopened(config: Seq2SeqConfig, path: Path, *, int8: bool) -> Unopened | Non
     if not path.is_file() or not can_compile(config):
         return None
     arrays = read_arrays(path)
-    layers = max(config.encoder_layers, config.decoder_layers)
-    if arrays is None or layers > len(arrays):  # a layer has many; so no time is lost on a number that someone made up
-        return None
-    if not _as_asked(arrays, shapes(config), int8):
+    if arrays is None or most_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
         return None
     return Unopened(config, arrays, path.parent, int8)
 
@@ -95,8 +90,18 @@ def read_arrays(path: Path) -> Mapped | None:
             return None
         return Mapped(content, start, header)
     except (SafetensorError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise WeightsError(f"{path}: is no whole safetensors file ({reason}); it may have been cut short") from None
+        raise not_whole(path, error) from None
+
+
+def not_whole(path: Path, error: Exception) -> WeightsError:
+    reason = " ".join(str(error).split())
+    return WeightsError(f"{path}: is no whole safetensors file ({reason}); it may have been cut short")
+
+
+def most_layers(config: BlockConfig) -> int:
+    """Of any stack. A layer has many tensors: a file that has fewer than that was given a number that someone made up,
+    and no time should be lost on laying such a model out."""
+    return max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
 
 
 def _array(content: mmap.mmap, start: int, entry: dict[str, Any]) -> Array:

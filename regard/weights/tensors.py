@@ -12,7 +12,7 @@ from regard.config import load_json
 from regard.errors import OutputError, WeightsError
 from regard.models import Family, build
 from regard.models.config import BlockConfig
-from regard.weights.arrays import SCALE, WHOLE
+from regard.weights.arrays import SCALE, WHOLE, most_layers, not_whole
 from regard.weights.directory import INDEX, ONE_FILE
 from regard.weights.quantize import quantize
 from regard.wording import counted
@@ -42,8 +42,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path, *, int8: bool = False) -> Family:
     """A model of these settings with these weights, as float32 where they were half precision."""
-    layers = max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
-    if layers > len(tensors):  # a layer has many; so no time is lost on a number that someone made up
+    layers = most_layers(config)
+    if layers > len(tensors):
         asked, held = counted(layers, "layer"), counted(len(tensors), "tensor")
         raise WeightsError(f"{where}: its settings ask for {asked}, but it holds {held}")
     try:
@@ -91,8 +91,7 @@ def read_file(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise WeightsError(f"{path}: is no whole safetensors file ({reason}); it may have been cut short") from None
+        raise not_whole(path, error) from None
 
 
 def _read_shards(directory: Path) -> dict[str, Tensor]:
