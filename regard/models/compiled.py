@@ -5,12 +5,11 @@ learn are read where they are, if they are float32. The numbers are those of the
 sentence's are the same in any company, bit for bit: no sum runs over another sentence or over padding. There is no
 torch here; stepwise.py has more for who has torch.
 
-T tokens of all sentences, one after the other  S sentences  M longest of them  R rows  D width  V vocabulary
-N blocks  H key/value heads  K head width  L places  C F related and frequent words
+V vocabulary  D width  L places  N outputs  C F related and frequent words
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,10 @@ from regard.blocks.waves import waves
 from regard.models.config import Seq2SeqConfig
 from regard.native import kernels
 from regard.native.kernels import Array, Floats, Weights
+from regard.native.reading import Embedding, Reader
 from regard.native.search import Writer
 from regard.native.stack import Attention, Block, Norm, Sizes, Stack
 
-Ids = NDArray[np.int64]
 WAVES = ("sinusoidal", "sinusoidal_halves")
 
 
@@ -52,44 +51,26 @@ class Compiled:
         self.decoder = self._parts.stack("decoder", config.decoder_layers)
         self._waves = np.zeros((0, config.width), np.float32)
 
-    def remember(self, sources: Sequence[Sequence[int]]) -> Array:
-        """Read sentences: the keys and values that the decoder's blocks will look at. -> (N, 2, S, H, M, K)"""
-        starts = np.cumsum([0, *map(len, sources)], dtype=np.int64)
-        ids_T = np.fromiter((token for source in sources for token in source), np.int64, starts[-1])
-        positions_T = np.concatenate([np.arange(len(source)) for source in sources])
-        x_TD = self._embedded(self._source, ids_T, "source", positions_T)
-        return self.decoder.remember(self.encoder.encode(x_TD, starts), starts)
+    def reader(self, places: int) -> Reader:
+        """For texts of up to so many tokens."""
+        source = self._embedding("source", self._source, places)
+        return Reader(encoder=self.encoder, decoder=self.decoder, source=source)
 
-    def target(self, ids_R: Ids, positions_R: Ids) -> Floats:
-        """What goes into the decoder. -> (R, D)"""
-        return self._embedded(self._target, ids_R, "target", positions_R)
+    def target(self, places: int) -> Embedding:
+        """What goes into the decoder."""
+        return self._embedding("target", self._target, places)
 
     def writer(
         self, places: int, related_VC: NDArray[np.int32] | None = None, frequent_F: NDArray[np.int32] | None = None
     ) -> Writer:
         """What the compiled search needs of the model, for texts of up to so many tokens, and perhaps a shortlist."""
-        whole_VD, scales_V = self._target
-        return Writer(
-            decoder=self.decoder,
-            output=self.output,
-            embeddings_VD=whole_VD,
-            row_scales_V=scales_V,
-            scale=self._scale,
-            positions_LD=self._places("target", places),
-            related_VC=related_VC,
-            frequent_F=frequent_F,
-        )
+        return Writer(target=self.target(places), output=self.output, related_VC=related_VC, frequent_F=frequent_F)
 
-    @property
-    def _scale(self) -> float:
-        return math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
-
-    def _embedded(self, matrix: "_Matrix", ids_T: Ids, side: str, positions_T: Ids) -> Floats:
-        whole_VD, scales_V = matrix
-        x_TD: Floats = whole_VD[ids_T] if scales_V is None else whole_VD[ids_T] * scales_V[ids_T][:, None]
-        x_TD = x_TD * np.float32(self._scale)
-        places_LD = self._places(side, int(positions_T.max()) + 1)
-        return x_TD if places_LD is None else x_TD + places_LD[positions_T]
+    def _embedding(self, side: str, matrix: "_Matrix", places: int) -> Embedding:
+        numbers_VD, scales_V = matrix
+        scale = math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
+        positions_LD = self._places(side, places)
+        return Embedding(numbers_VD=numbers_VD, row_scales_V=scales_V, positions_LD=positions_LD, scale=scale)
 
     def _places(self, side: str, count: int) -> Floats | None:
         """What the first so many places add. -> (L, D)"""

@@ -49,7 +49,8 @@ class Stepwise:
 
     def read(self, sources: Sequence[Sequence[int]]) -> Group:
         """Sentences that will be translated side by side: read, and what the decoder looks at computed once."""
-        memory = torch.from_numpy(self._passes.remember(sources)).float()
+        reader = self._passes.reader(max(map(len, sources)))
+        memory = torch.from_numpy(reader.remember(sources)).float()
         lengths_S = torch.tensor([len(source) for source in sources])
         return Group(memory, torch.arange(memory.shape[4]) < lengths_S[:, None])
 
@@ -58,6 +59,6 @@ class Stepwise:
         said_R = torch.cat([ids_R.new_full((group.rows,), group.said) for group in groups])
         for group in groups:
             group.say()
-        x_RD = self._passes.target(ids_R.numpy(), said_R.numpy())
+        x_RD = self._passes.target(int(said_R.max()) + 1).rows(ids_R.numpy(), said_R.numpy())
         states_RD = self._passes.decoder.decode(x_RD, [group.seated() for group in groups])
         return tensors.linear(torch.from_numpy(states_RD), self._passes.output)

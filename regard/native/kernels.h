@@ -4,11 +4,11 @@
  *   linear.c    x weightsᵀ + bias, of float32 or (int8.c) int8 weights: a row's result is its own, in any company
  *   look.c      attention: one query a row over the keys of its past, wherever they lie
  *   weigh.c     of each row of logits: the normaliser, and the best tokens
- *   stack.c     a whole pass through the blocks of an encoder or a decoder
+ *   stack.c     a whole pass through the blocks of an encoder or a decoder; read.c: from a sentence's tokens on
  *   search.c    beam search around it; shortlist.c: with a sentence's own words
  *
  * Plain C and x86 intrinsics: each loop is there for AVX2, and also for AVX-512 with VNNI where that pays. The structs are
- * mirrored in kernels.py, stack.py and search.py.
+ * mirrored in kernels.py, stack.py, reading.py and search.py.
  */
 #pragma once
 #include <stdint.h>
@@ -55,6 +55,8 @@ Given give(const Part *part, const float *x, long rows, int threads, void *room)
 /* y (rows, outs) of the rows from `first` on */
 void linear_given(const Part *part, const Given *given, long first, long rows, int threads, float *y);
 long float_panel(void);
+/* (count, width) -> (width, room), room >= count rounded up to eight; both widths are multiples of eight */
+void turn(const float *x, long stride, long count, long width, long room, float *turned);
 
 /* ---- look.c ---- */
 
@@ -67,6 +69,7 @@ typedef struct {
     long rows, heads, kv_heads, width;     /* width: a multiple of 8 */
     long slot_stride, head_stride, stride; /* from one slot's, head's, place's key to the next */
     long longest;
+    long turned;                           /* 0; or keys lie turned, (width, turned): a multiple of sixteen places */
     float scale;
     int half;                              /* whether keys and values are halves */
     float *out;                            /* (rows, heads, width) */

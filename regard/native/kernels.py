@@ -27,6 +27,7 @@ WIDTH = 32
 ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2, "gelu": 3, "gelu_tanh": 4}
 
 
+SHORT = ("search_rows", "search_done", "search_hypothesis", "search_drop", "memory_room", "stack_room")
 LENT = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
@@ -54,7 +55,7 @@ class Look(Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("q", "keys", "values", "slots", "places", "lengths")),
         *((name, c_long) for name in ("rows", "heads", "kv_heads", "width")),
-        *((name, c_long) for name in ("slot_stride", "head_stride", "stride", "longest")),
+        *((name, c_long) for name in ("slot_stride", "head_stride", "stride", "longest", "turned")),
         ("scale", c_float),
         ("half", c_int),
         ("out", c_void_p),
@@ -71,26 +72,24 @@ def prepare(library: ctypes.CDLL) -> int:
         "linear": (POINTER(POINTER(Part)), whole, at, c_long, whole, whole, at, POINTER(c_void_p)),
         "look": (POINTER(Look), whole),
         "weigh": (at, c_long, c_long, c_long, whole, at, at, at, at),
-        "encode": (at, at, c_long, at, whole, at),
-        "remember": (at, at, at, c_long, c_long, whole, at, at),
+        "embed": (at, at, at, c_long, at),
+        "read_sentences": (at, at, at, c_long, c_long, whole, at),
         "decode": (at, at, c_long, at, whole, at),
         "search_end": (at,),
-        "search_admit": (at, c_long, c_long, at, c_long, c_long, c_long, at, c_long),
+        "search_read": (at, at, at, at, at, c_long, whole),
         "search_drop": (at,),
     }
-    for name, arguments in takes.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = arguments, None
     gives: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "float_panel": (c_long, ()),
         "stack_room": (c_long, (at, c_long)),
+        "memory_room": (c_long, (c_long,)),
         "search_begin": (c_void_p, (at,)),
         "search_go_on": (whole, (at, c_long, c_long, whole)),
         "search_rows": (c_long, (at,)),
         "search_done": (c_long, (at, POINTER(c_long))),
         "search_hypothesis": (c_void_p, (at, c_long)),
     }
-    for name, (result, arguments) in gives.items():
+    for name, (result, arguments) in (gives | {name: (None, taken) for name, taken in takes.items()}).items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, result
     _lend(library)
@@ -116,7 +115,13 @@ def call(name: str) -> Callable[..., int]:
     library = build.library()
     assert library is not None, "ask available() first"
     function: Callable[..., int] = getattr(library, name)
-    return function
+    if name not in SHORT:
+        return function
+    # what takes a microsecond keeps Python's lock: to get it back from another worker can take fifty
+    held: Any = getattr(ctypes.PyDLL(library._name, handle=library._handle), name)
+    held.argtypes, held.restype = getattr(library, name).argtypes, getattr(library, name).restype
+    kept: Callable[..., int] = held
+    return kept
 
 
 class Tensor(Protocol):

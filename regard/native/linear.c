@@ -39,7 +39,7 @@ long float_panel(void) { return level() == 2 ? 64 : 16; }
 
 /* A whole panel of some inputs, turned: [input][output], what a tile reads. Every sum runs over the inputs in their
  * order, one by one, so a row's result is the same in any company. */
-AVX2 static void turn(const float *w, long stride, long outs, long width, long p, float *turned) {
+AVX2 void turn(const float *w, long stride, long outs, long width, long p, float *turned) {
     for (long n = 0; n < p && n < outs; n += 8)
         for (long k = 0; k < width; k += 8) {
             __m256 t[8];

@@ -25,13 +25,19 @@ typedef struct {
     int32_t *places;
 } Rows;
 
+/* What some sentences that were read together look at: [block][key, value][slot][head][room][]. The last of them frees it. */
+typedef struct {
+    long users, slots, room;
+    char keys[];
+} Memory;
+
 typedef struct {
     long number, limit, said, rows;
     Rows now, next;
     char *keys; /* [block][key, value][head][place][], of halves where the stack's are */
     long room, written;
-    const char *memory; /* [block][key, value][memory_slots][head][memory_room][] */
-    long memory_slots, memory_room;
+    Memory *memory;
+    long slot;
     int32_t length;
     Kept *kept;
     long kept_count, finished;
@@ -58,6 +64,7 @@ static void free_rows(Rows *rows) { free(rows->tokens), free(rows->own), free(ro
 
 static void free_sentence(Sentence *s) {
     free_list(&s->list);
+    if (!--s->memory->users) free(s->memory);
     free_rows(&s->now), free_rows(&s->next), free(s->keys);
     for (long i = 0; i < s->kept_count; i++) free(s->kept[i].tokens), free(s->kept[i].own);
     free(s->kept), free(s);
@@ -84,18 +91,29 @@ static void push(Sentence ***list, long *count, long *room, Sentence *one) {
     (*list)[(*count)++] = one;
 }
 
-/* A sentence that was read: the `slot`-th of `slots` in `memory`, `length` tokens long; it may say `limit` >= 1 tokens. */
-void search_admit(Searcher *searcher, long number, long limit, const char *memory, long slot, long slots, long memory_room, const int64_t *source, long length) {
-    const Stack *stack = searcher->settings.stack;
+/* A sentence that was read; it may say `limit` >= 1 tokens. */
+static void admit(Searcher *searcher, long number, long limit, Memory *memory, long slot, const int64_t *source, long length) {
     Sentence *s = some(1, sizeof(Sentence));
     s->number = number, s->limit = limit, s->rows = 1, s->length = (int32_t)length;
     s->now = new_rows(searcher->settings.beam, limit), s->next = new_rows(searcher->settings.beam, limit);
-    s->memory = memory + slot * stack->kv_heads * memory_room * stack->head * size_of(stack->half);
-    s->memory_slots = slots, s->memory_room = memory_room;
+    s->memory = memory, s->slot = slot, memory->users++;
     s->kept = some((size_t)searcher->settings.n_best + 1, sizeof(Kept));
     if (searcher->settings.related) s->list = shortlist(&searcher->settings, source, length);
     push(&searcher->active, &searcher->active_count, &searcher->active_room, s);
     searcher->rows += searcher->settings.beam;
+}
+
+/* Sentences to translate: the i-th is the tokens starts[i] to starts[i + 1], called by numbers[i], and may become limits[i] >= 1 long. */
+void search_read(Searcher *searcher, const int64_t *numbers, const int64_t *limits, const int64_t *tokens, const int64_t *starts, long count, int threads) {
+    const Reader *reader = &searcher->settings.reader;
+    long longest = 1;
+    for (long i = 0; i < count; i++) longest = starts[i + 1] - starts[i] > longest ? starts[i + 1] - starts[i] : longest;
+    const long room = memory_room(longest);
+    Memory *memory = malloc(sizeof(Memory) + (size_t)memory_bytes(reader->decoder, count, room));
+    if (!memory) abort();
+    memory->users = 0, memory->slots = count, memory->room = room;
+    read_sentences(reader, tokens, starts, count, room, threads, memory->keys);
+    for (long i = 0; i < count; i++) admit(searcher, numbers[i], limits[i], memory, i, tokens + starts[i], starts[i + 1] - starts[i]);
 }
 
 /* Keys that are no row's past any more make room for new ones: hypotheses share most of theirs, and most are given up. */
@@ -239,18 +257,11 @@ static long next_rows(const Searcher *searcher) {
     return rows;
 }
 
-static void embed(const Settings *settings, const Sentence *s, float *x) {
-    const long width = settings->stack->width;
-    const float *position = settings->positions ? settings->positions + s->said * width : NULL;
-    for (long row = 0; row < s->rows; row++, x += width) {
-        const int64_t token = s->said ? s->now.tokens[row * s->said + s->said - 1] : settings->start;
-        const float *from = settings->embeddings ? settings->embeddings + token * width : NULL;
-        const int8_t *whole = settings->whole + token * width;
-        for (long k = 0; k < width; k++) {
-            const float one = from ? from[k] : (float)whole[k] * settings->row_scales[token];
-            x[k] = one * settings->scale + (position ? position[k] : 0.0f);
-        }
-    }
+/* the newest token of each row */
+static void embed_newest(const Settings *settings, const Sentence *s, float *x) {
+    const int64_t said = s->said;
+    for (long row = 0; row < s->rows; row++)
+        embed(&settings->target, said ? s->now.tokens + row * said + said - 1 : &settings->start, &said, 1, x + row * settings->target.width);
 }
 
 /* The next tokens of some rows: states x (rows, width) -> logits, a piece at a time, -> the best. A piece's weights stay near
@@ -285,7 +296,7 @@ static void weigh_lists(Searcher *searcher, const float *x, int threads, void *r
 
 static void step(Searcher *searcher, int threads) {
     const Settings *settings = &searcher->settings;
-    const Stack *stack = settings->stack;
+    const Stack *stack = settings->reader.decoder;
     const long rows = next_rows(searcher), wanted = settings->beam * (1 + settings->end_count);
     /* what lies where in the room: the widest kinds first, so that each lies where it may */
     const long pass = stack_room(stack, rows), project = linear_room(rows, stack->width);
@@ -307,10 +318,11 @@ static void step(Searcher *searcher, int threads) {
     long first = 0;
     for (long i = 0; i < searcher->active_count; i++) {
         Sentence *s = searcher->active[i];
-        embed(settings, s, x + first * stack->width);
+        embed_newest(settings, s, x + first * stack->width);
         make_places(stack, s, settings->beam);
         /* the one row of greedy search never changes places: its tokens lie in a row */
-        seated[i] = (Seated){s->keys, s->memory, NULL, settings->beam > 1 ? s->now.places : NULL, &s->length, s->rows, s->said + 1, 1, s->room, s->memory_slots, s->memory_room, stack->half, stack->half};
+        const char *memory = s->memory->keys + s->slot * stack->kv_heads * s->memory->room * stack->head * size_of(stack->half);
+        seated[i] = (Seated){s->keys, memory, NULL, settings->beam > 1 ? s->now.places : NULL, &s->length, s->rows, s->said + 1, 1, s->room, s->memory->slots, s->memory->room, stack->half, stack->half};
         const int young = s->said < settings->min_new;
         const uint8_t *banned = young ? settings->never_at_first : settings->never;
         if (settings->related) banned = young ? s->list.never_at_first : NULL; /* a list has nothing that is never said */

@@ -4,15 +4,13 @@
 #include <stdlib.h>
 
 typedef struct {
-    const Stack *stack;
+    Reader reader;
+    Embedding target;
     const Part *output;
-    const float *embeddings, *positions; /* (vocab, width), (longest, width) or NULL */
-    const int8_t *whole;                 /* embeddings of int8, where those above are NULL */
-    const float *row_scales;             /* (vocab) */
-    float scale;
     const uint8_t *never, *never_at_first; /* (vocab): what is not said; what is not while fewer than min_new were */
     const int64_t *ends;
-    long end_count, min_new, beam, n_best, start;
+    int64_t start;
+    long end_count, min_new, beam, n_best;
     double length_penalty, enough; /* `enough` hypotheses that ended are enough */
     int paper;                     /* the form of the length penalty */
     const int32_t *related;        /* (source vocabulary, related_count): words that may translate each, -1 for none; NULL: all */

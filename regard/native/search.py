@@ -1,9 +1,8 @@
 """Beam search in compiled loops: search.c, for arrays. What it finds is decoding/beam.py's, token for token.
 
-V vocabulary  D width  N blocks  S sentences  H key/value heads  M longest of what was read  K head width
+V vocabulary  C F related and frequent words  T tokens of all sentences, one after the other
 """
 
-import ctypes
 import math
 from collections.abc import Iterator, Sequence
 from ctypes import POINTER, Structure, addressof, byref, c_double, c_float, c_int, c_int64, c_long, c_void_p
@@ -14,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import threads
-from regard.native.kernels import Array, Floats, Weights, at, call
-from regard.native.stack import Stack
+from regard.native.kernels import Weights, at, call
+from regard.native.reading import Embedding, EmbeddingStruct, Reader, ReaderStruct, in_a_row
 
 
 class _Settings(Structure):
     _fields_ = (
-        *((name, c_void_p) for name in ("stack", "output", "embeddings", "positions", "whole", "row_scales")),
-        ("scale", c_float),
-        *((name, c_void_p) for name in ("never", "never_at_first", "ends")),
-        *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best", "start")),
+        ("reader", ReaderStruct),
+        ("target", EmbeddingStruct),
+        *((name, c_void_p) for name in ("output", "never", "never_at_first", "ends")),
+        ("start", c_int64),
+        *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best")),
         *((name, c_double) for name in ("length_penalty", "enough")),
         ("paper", c_int),
         *((name, c_void_p) for name in ("related", "frequent")),
@@ -51,16 +51,10 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """What writes: a decoder with its embeddings and its projection to the vocabulary."""
+    """What writes with a decoder's states: embeddings, and the projection to the vocabulary."""
 
-    decoder: Stack
+    target: Embedding
     output: Weights
-    embeddings_VD: Array
-    """Of float32; or of int8, with what one is worth in each row."""
-    row_scales_V: Floats | None
-    scale: float
-    positions_LD: Floats | None
-    """One for each place that there may be."""
     related_VC: NDArray[np.int32] | None = None
     """int32: for each source token, those that may translate it, -1 for none. Unless given, all may be said."""
     frequent_F: NDArray[np.int32] | None = None
@@ -90,30 +84,18 @@ class BrokenLogits(Exception):
 class Searcher:
     """Sentences under way, and those that are done. For one thread at a time."""
 
-    def __init__(self, writer: Writer, plan: Plan) -> None:
-        vocab, int8 = writer.output.outs, writer.row_scales_V is not None
-        never_V = np.zeros(vocab, np.uint8)
+    def __init__(self, reader: Reader, writer: Writer, plan: Plan) -> None:
+        never_V = np.zeros(writer.output.outs, np.uint8)
         never_V[list(plan.never)] = 1
         at_first_V = never_V.copy()
         at_first_V[list(plan.ends)] = 1
         ends = np.array(plan.ends, np.int64)
-        self._kept = (writer, never_V, at_first_V, ends)  # the struct has only their addresses
-        self._memories: dict[int, Array] = {}
+        self._kept = (reader, writer, never_V, at_first_V, ends)  # the struct has only their addresses
         settings = _Settings(
-            *(writer.decoder.address, addressof(writer.output.part)),
-            *(None if int8 else at(writer.embeddings_VD), at(writer.positions_LD)),
-            *(at(writer.embeddings_VD) if int8 else None, at(writer.row_scales_V)),
-            *(
-                writer.scale,
-                at(never_V),
-                at(at_first_V),
-                at(ends),
-                len(plan.ends),
-                plan.min_new,
-                plan.beam,
-                plan.n_best,
-            ),
-            *(plan.start, plan.length_penalty, plan.enough, plan.paper, at(writer.related_VC), at(writer.frequent_F)),
+            *(reader.struct(), writer.target.struct(), addressof(writer.output.part)),
+            *(at(never_V), at(at_first_V), at(ends), plan.start, len(plan.ends)),
+            *(plan.min_new, plan.beam, plan.n_best, plan.length_penalty, plan.enough, plan.paper),
+            *(at(writer.related_VC), at(writer.frequent_F)),
             0 if writer.related_VC is None else writer.related_VC.shape[1],
             0 if writer.frequent_F is None else len(writer.frequent_F),
         )
@@ -121,22 +103,17 @@ class Searcher:
 
     def close(self) -> None:
         call("search_end")(self._at)
-        self._memories.clear()
 
     @property
     def rows(self) -> int:
         """Of all sentences that are under way."""
         return int(call("search_rows")(self._at))
 
-    def admit(
-        self, numbers: Sequence[int], limits: Sequence[int], memory_N2SHMK: Array, sources: Sequence[Sequence[int]]
-    ) -> None:
-        """Sentences that were read, by their numbers: how long they may become, and what there is to look at."""
-        slots, room = memory_N2SHMK.shape[2], memory_N2SHMK.shape[4]
-        for slot, (number, limit, source) in enumerate(zip(numbers, limits, sources, strict=True)):
-            self._memories[number] = memory_N2SHMK
-            ids = (c_int64 * len(source))(*source)
-            call("search_admit")(self._at, number, limit, at(memory_N2SHMK), slot, slots, room, ids, len(source))
+    def read(self, numbers: Sequence[int], limits: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Sentences, by their numbers, and how long what is said of each may become."""
+        ids_T, starts = in_a_row(sources)
+        called, most = np.array(numbers, np.int64), np.array(limits, np.int64)
+        call("search_read")(self._at, *map(at, (called, most, ids_T, starts)), len(sources), threads.in_use())
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Said]]]:
         """Search until there is room for `wanted` of at most `most` rows, or until all is done: what is done then."""
@@ -145,9 +122,8 @@ class Searcher:
         count = c_long()
         while (number := call("search_done")(self._at, byref(count))) >= 0:
             yield number, [self._said(which) for which in range(count.value)]
-            del self._memories[number]
             call("search_drop")(self._at)
 
     def _said(self, which: int) -> Said:
-        kept = ctypes.cast(call("search_hypothesis")(self._at, which), POINTER(_Kept)).contents
+        kept = _Kept.from_address(call("search_hypothesis")(self._at, which))
         return Said(kept.tokens[: kept.length], kept.own[: kept.length], kept.total)

@@ -5,7 +5,7 @@
 #include "stack.h"
 #include "vectors.h"
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 enum { FETCHED = 32768 }; /* bytes of keys that are asked for ahead, at most */
 
@@ -41,28 +41,31 @@ long stack_room(const Stack *s, long rows) {
 
 typedef struct {
     const Norm *norm;
-    const float *x, *plus; /* plus may be NULL */
+    float *x;
+    const float *plus; /* may be NULL */
     float *y;
     long rows, width;
 } Normed;
 
+/* x becomes x + plus, and y its norm; they may be one */
+
 #define NORM_ROW(NAME, TARGET, BITS, LANES, ACROSS)                                                                      \
-    TARGET static void NAME(const Norm *by, const float *x, const float *plus, float *y, long width) {                   \
+    TARGET static void NAME(const Norm *by, float *x, const float *plus, float *y, long width) {                         \
         __m##BITS sum = _mm##BITS##_setzero_ps(), squares = sum;                                                         \
         for (long k = 0; k < width; k += LANES) {                                                                        \
             __m##BITS v = _mm##BITS##_loadu_ps(x + k);                                                                   \
             if (plus) v = _mm##BITS##_add_ps(v, _mm##BITS##_loadu_ps(plus + k));                                         \
-            _mm##BITS##_storeu_ps(y + k, v);                                                                             \
+            _mm##BITS##_storeu_ps(x + k, v);                                                                             \
             sum = _mm##BITS##_add_ps(sum, v);                                                                            \
         }                                                                                                                \
         const __m##BITS mean = _mm##BITS##_set1_ps(ACROSS(sum) / (float)width);                                          \
         for (long k = 0; k < width; k += LANES) {                                                                        \
-            const __m##BITS far = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(y + k), mean);                                 \
+            const __m##BITS far = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);                                 \
             squares = _mm##BITS##_fmadd_ps(far, far, squares);                                                           \
         }                                                                                                                \
         const __m##BITS times = _mm##BITS##_set1_ps(1.0f / sqrtf(ACROSS(squares) / (float)width + by->eps));             \
         for (long k = 0; k < width; k += LANES) {                                                                        \
-            const __m##BITS even = _mm##BITS##_mul_ps(_mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(y + k), mean), times);     \
+            const __m##BITS even = _mm##BITS##_mul_ps(_mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean), times);     \
             const __m##BITS weight = _mm##BITS##_loadu_ps(by->weight + k), bias = _mm##BITS##_loadu_ps(by->bias + k);    \
             _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(even, weight, bias));                                      \
         }                                                                                                                \
@@ -80,26 +83,25 @@ static void norm_part(const void *what, int part, int parts) {
     }
 }
 
-static void norm(const Norm *by, const float *x, const float *plus, float *y, long rows, long width, int threads) {
+static void norm(const Norm *by, float *x, const float *plus, float *y, long rows, long width, int threads) {
     const Normed n = {by, x, plus, y, rows, width};
     in_parts(norm_part, &n, rows * width < 32768 ? 1 : threads);
 }
 
-AVX2 static void add(float *x, const float *plus, long count) {
-    for (long i = 0; i < count; i++) x[i] += plus[i];
-}
-
-/* what a part of a block is given */
-static const float *given(const Stack *s, const Norm *by, const float *x, const Between *b, long rows, int threads) {
+/* What a part of a block is given. Where the norm comes first, it is now that what the part before made is added: `made`, or NULL. */
+static const float *given(const Stack *s, const Norm *by, float *x, const float *made, const Between *b, long rows, int threads) {
     if (!s->norm_first) return x;
-    norm(by, x, NULL, b->normed, rows, s->width, threads);
+    norm(by, x, made, b->normed, rows, s->width, threads);
     return b->normed;
 }
 
 /* x and what a part made of it */
 static void put_back(const Stack *s, const Norm *by, float *x, const Between *b, long rows, int threads) {
-    if (s->norm_first) add(x, b->out, rows * s->width);
-    else norm(by, x, b->out, x, rows, s->width, threads);
+    if (!s->norm_first) norm(by, x, b->out, x, rows, s->width, threads);
+}
+
+static void finish(const Stack *s, float *x, const Between *b, long rows, int threads) {
+    if (s->norm_first) norm(&s->last, x, s->count ? b->out : NULL, x, rows, s->width, threads);
 }
 
 /* ---- the parts of a block ---- */
@@ -115,7 +117,7 @@ static void queries_keys_values(const Attention *a, const float *x, long rows, i
 }
 
 static void feed_forward(const Stack *s, const Block *block, float *x, long rows, int threads, const Between *b) {
-    const float *h = given(s, &block->norm, x, b, rows, threads);
+    const float *h = given(s, &block->norm, x, b->out, b, rows, threads);
     project(&block->up, h, rows, s->activation, threads, b, b->inner);
     project(&block->down, b->inner, rows, NONE, threads, b, b->out);
     put_back(s, &block->norm, x, b, rows, threads);
@@ -138,6 +140,15 @@ typedef struct {
     long count;
 } Reading;
 
+/* room for the turned keys of the longest sentence; zeros, so that what is looked past is a number all the same */
+static float *some_turned(const Stack *s, const int64_t *starts, long count, long heads) {
+    long longest = 0;
+    for (long i = 0; i < count; i++) longest = most(longest, starts[i + 1] - starts[i]);
+    float *turned = calloc((size_t)(heads * s->head * memory_room(longest)), sizeof(float));
+    if (!turned) abort();
+    return turned;
+}
+
 /* every token of a sentence looks at all of it; parts are made of tokens, as sentences are of any length */
 static void read_part(const void *what, int part, int parts) {
     const Reading *r = what;
@@ -145,49 +156,67 @@ static void read_part(const void *what, int part, int parts) {
     const Between *b = r->between;
     const long kv = s->kv_heads * s->head, tokens = r->starts[r->count];
     const long start = from(tokens, part, parts), end = from(tokens, part + 1, parts);
+    float *turned = some_turned(s, r->starts, r->count, s->kv_heads);
     for (long i = 0; i < r->count; i++) {
         const long first = r->starts[i], last = r->starts[i + 1];
         if (last <= start || first >= end) continue;
         Look l = looking(s, b, first);
-        l.keys = b->key + first * kv, l.values = b->value + first * kv;
+        l.turned = memory_room(last - first);
+        for (long head = 0; head < s->kv_heads; head++)
+            turn(b->key + first * kv + head * s->head, kv, last - first, s->head, l.turned, turned + head * s->head * l.turned);
+        l.keys = turned, l.values = b->value + first * kv;
         l.head_stride = s->head, l.stride = kv, l.rows = l.longest = last - first;
         look_rows(&l, first < start ? start - first : 0, (last < end ? last : end) - first);
     }
+    free(turned);
 }
 
-/* x (tokens, width): the embeddings of `count` sentences, the i-th from starts[i] to starts[i + 1]; becomes the states */
 void encode(const Stack *s, const int64_t *starts, long count, float *x, int threads, void *room) {
     const long rows = starts[count];
     const Between b = between(s, rows, room);
     const Reading reading = {s, &b, starts, count};
-    for (const Block *block = s->blocks; block < s->blocks + s->count; block++) {
-        queries_keys_values(&block->own, given(s, &block->own.norm, x, &b, rows, threads), rows, threads, &b);
+    for (long i = 0; i < s->count; i++) {
+        const Block *block = s->blocks + i;
+        queries_keys_values(&block->own, given(s, &block->own.norm, x, i ? b.out : NULL, &b, rows, threads), rows, threads, &b);
         in_parts(read_part, &reading, rows < 16 ? 1 : threads);
         project(&block->own.output, b.gathered, rows, NONE, threads, &b, b.out);
         put_back(s, &block->own.norm, x, &b, rows, threads);
         feed_forward(s, block, x, rows, threads, &b);
     }
-    if (s->norm_first) norm(&s->last, x, NULL, x, rows, s->width, threads);
+    finish(s, x, &b, rows, threads);
 }
 
 /* ---- a decoder ---- */
 
-/* the keys and values of what was read, for all blocks: (blocks, 2, count, kv_heads, longest, head), of halves where the stack's are */
-void remember(const Stack *s, const float *states, const int64_t *starts, long count, long longest, int threads, void *room, void *memory) {
-    const long rows = starts[count], kv = s->kv_heads * s->head, pair = count * kv * longest;
-    const Between b = between(s, rows, room);
+/* what was read of one sentence, from its token `first` on, by one head */
+static void keep_keys(const Stack *s, const float *keys, long count, long room, float *turned, void *to) {
+    turn(keys, s->kv_heads * s->head, count, s->head, room, turned);
+    put_keys(turned, s->head * room, s->half, s->half, to);
+}
+
+static void keep_values(const Stack *s, const float *values, long count, char *to) {
+    for (long token = 0; token < count; token++)
+        put_keys(values + token * s->kv_heads * s->head, s->head, s->half, s->half, to + token * s->head * size_of(s->half));
+}
+
+void remember(const Stack *s, const float *states, const int64_t *starts, long count, long room, int threads, void *space, void *memory) {
+    const long rows = starts[count], kv = s->kv_heads * s->head, one = room * s->head * size_of(s->half), pair = count * s->kv_heads * one;
+    const Between b = between(s, rows, space);
+    const Given read = give(&s->blocks->cross.key, states, rows, threads, b.linear); /* the same for all blocks */
+    float *turned = calloc((size_t)(s->head * room), sizeof(float));
+    if (!turned) abort();
     for (long i = 0; i < s->count; i++) {
-        const Part *parts[2] = {&s->blocks[i].cross.key, &s->blocks[i].cross.value};
-        float *const y[2] = {b.key, b.value};
-        linear(parts, 2, states, rows, NONE, threads, b.linear, y);
-        for (int which = 0; which < 2; which++)
-            for (long slot = 0; slot < count; slot++)
-                for (long token = starts[slot]; token < starts[slot + 1]; token++)
-                    for (long head = 0; head < s->kv_heads; head++) {
-                        const long at = (2 * i + which) * pair + ((slot * s->kv_heads + head) * longest + token - starts[slot]) * s->head;
-                        put_keys(y[which] + token * kv + head * s->head, s->head, s->half, s->half, (char *)memory + at * size_of(s->half));
-                    }
+        linear_given(&s->blocks[i].cross.key, &read, 0, rows, threads, b.key);
+        linear_given(&s->blocks[i].cross.value, &read, 0, rows, threads, b.value);
+        char *keys = (char *)memory + 2 * i * pair, *values = keys + pair;
+        for (long slot = 0; slot < count; slot++)
+            for (long head = 0; head < s->kv_heads; head++) {
+                const long from = starts[slot] * kv + head * s->head, length = starts[slot + 1] - starts[slot], at = (slot * s->kv_heads + head) * one;
+                keep_keys(s, b.key + from, length, room, turned, keys + at);
+                keep_values(s, b.value + from, length, values + at);
+            }
     }
+    free(turned);
 }
 
 static void write_keys(const Stack *s, const Seated *g, const float *new, char *to) {
@@ -222,7 +251,7 @@ static void look_in_lane(const Stack *s, const Between *b, const Seated *g, long
     l.keys = at.keys, l.values = at.values, l.half = at.half, l.slots = g->slots;
     l.places = own ? g->places : NULL, l.lengths = own ? NULL : g->lengths;
     l.rows = g->rows, l.slot_stride = kv * at.room, l.head_stride = s->head * at.room, l.stride = s->head;
-    l.longest = own ? g->said : at.room;
+    l.longest = own ? g->said : at.room, l.turned = own ? 0 : at.room;
     if (own) {
         write_keys(s, g, b->key + first * kv, at.keys);
         write_keys(s, g, b->value + first * kv, at.values);
@@ -234,7 +263,7 @@ static void look_in_lane(const Stack *s, const Between *b, const Seated *g, long
 static void fetch_lane(const Stack *s, const Seated *g, long block, int own) {
     if (g->slots) return; /* many sentences: the first of them would be little of it */
     const Lane at = lane(s, g, block, own);
-    const long size = size_of(at.half), some = (own ? g->said : g->lengths[0]) * s->head * size, most = FETCHED / s->kv_heads;
+    const long size = size_of(at.half), some = (own ? g->said : at.room) * s->head * size, most = FETCHED / s->kv_heads;
     for (long head = 0; head < s->kv_heads; head++)
         for (long k = head * at.room * s->head * size, end = k + (some < most ? some : most); k < end; k += 64) {
             __builtin_prefetch(at.keys + k, 0, 2);
@@ -255,17 +284,17 @@ void decode(const Stack *s, const Seated *groups, long count, float *x, int thre
     const Between b = between(s, rows, room);
     for (long i = 0; i < s->count; i++) {
         const Block *block = s->blocks + i;
-        queries_keys_values(&block->own, given(s, &block->own.norm, x, &b, rows, threads), rows, threads, &b);
+        queries_keys_values(&block->own, given(s, &block->own.norm, x, i ? b.out : NULL, &b, rows, threads), rows, threads, &b);
         look_in_lanes(s, &b, groups, count, i, 1, threads);
         project(&block->own.output, b.gathered, rows, NONE, threads, &b, b.out);
         put_back(s, &block->own.norm, x, &b, rows, threads);
 
-        project(&block->cross.query, given(s, &block->cross.norm, x, &b, rows, threads), rows, NONE, threads, &b, b.query);
+        project(&block->cross.query, given(s, &block->cross.norm, x, b.out, &b, rows, threads), rows, NONE, threads, &b, b.query);
         look_in_lanes(s, &b, groups, count, i, 0, threads);
         project(&block->cross.output, b.gathered, rows, NONE, threads, &b, b.out);
         put_back(s, &block->cross.norm, x, &b, rows, threads);
 
         feed_forward(s, block, x, rows, threads, &b);
     }
-    if (s->norm_first) norm(&s->last, x, NULL, x, rows, s->width, threads);
+    finish(s, x, &b, rows, threads);
 }

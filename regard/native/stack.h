@@ -1,4 +1,4 @@
-/* Between stack.c and search.c. */
+/* Between stack.c, read.c and search.c. */
 #pragma once
 #include "kernels.h"
 
@@ -40,5 +40,34 @@ typedef struct {
 /* bytes that a pass over so many rows needs */
 long stack_room(const Stack *s, long rows);
 
+/* x (tokens, width): the embeddings of `count` sentences, the i-th from starts[i] to starts[i + 1]; becomes the states */
+void encode(const Stack *s, const int64_t *starts, long count, float *x, int threads, void *room);
+
+/* The keys and values of what was read, for all blocks, of halves where the stack's are: (blocks, 2, count, kv_heads, room, head).
+ * Keys lie turned: (head, room). */
+void remember(const Stack *s, const float *states, const int64_t *starts, long count, long room, int threads, void *between, void *memory);
+
 /* x (rows of all groups, width): the embeddings of their newest tokens; becomes their states */
 void decode(const Stack *s, const Seated *groups, long count, float *x, int threads, void *room);
+
+/* ---- read.c ---- */
+
+typedef struct {
+    const float *numbers;    /* (vocab, width); NULL: whole ones */
+    const int8_t *whole;     /* (vocab, width) of int8 */
+    const float *row_scales; /* (vocab): what one is worth in each row */
+    const float *positions;  /* (longest, width) or NULL */
+    float scale;
+    long width;
+} Embedding;
+
+typedef struct {
+    const Stack *encoder, *decoder;
+    Embedding source;
+} Reader;
+
+/* -> x (count, width) */
+void embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count, float *x);
+long memory_room(long longest);
+long memory_bytes(const Stack *decoder, long count, long room);
+void read_sentences(const Reader *r, const int64_t *tokens, const int64_t *starts, long count, long room, int threads, void *memory);

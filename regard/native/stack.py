@@ -1,7 +1,6 @@
-"""A whole pass through an encoder's or a decoder's blocks in one call: stack.c, for arrays.
+"""A whole pass through a decoder's blocks in one call: stack.c, for arrays.
 
-T tokens of all sentences, one after the other  R rows of all groups  N blocks  S sentences  M longest of them
-H key/value heads  K head width  D width
+R rows of all groups  N blocks  S sentences  M room for the longest  H key/value heads  K head width  D width
 """
 
 from collections.abc import Sequence
@@ -9,14 +8,10 @@ from ctypes import Structure, addressof, c_float, c_int, c_long, c_void_p
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard import threads
 from regard.native import kernels
 from regard.native.kernels import Array, Floats, Part, Weights, at, call
-
-Starts = NDArray[np.int64]
-"""Where each sentence begins, and where the last one ends."""
 
 
 class _Norm(Structure):
@@ -116,33 +111,14 @@ class Stack:
         )
         self.address = addressof(self._stack)
 
-    @property
-    def _kept_as(self) -> type[np.float16] | type[np.float32]:
-        return np.float16 if self._half else np.float32
-
-    def _room(self, rows: int) -> Array:
-        return np.empty(call("stack_room")(self.address, rows), np.uint8)
-
-    def encode(self, x_TD: Floats, starts: Starts) -> Floats:
-        """Embeddings -> states, in place; sentence i is the tokens starts[i] … starts[i + 1]."""
-        x_TD, room = np.ascontiguousarray(x_TD), self._room(len(x_TD))
-        call("encode")(self.address, at(starts), len(starts) - 1, at(x_TD), threads.in_use(), at(room))
-        return x_TD
-
-    def remember(self, states_TD: Floats, starts: Starts) -> Array:
-        """The keys and values of what was read, for every block to look at, perhaps as halves. -> (N, 2, S, H, M, K)"""
-        sizes, count = self.sizes, len(starts) - 1
-        longest = int(np.diff(starts).max())
-        memory = np.empty((len(self._blocks), 2, count, sizes.kv_heads, longest, sizes.head), self._kept_as)
-        room = self._room(len(states_TD))
-        call("remember")(
-            self.address, at(states_TD), at(starts), count, longest, threads.in_use(), at(room), at(memory)
-        )
-        return memory
+    def new_memory(self, sentences: int, room: int) -> Array:
+        """For the keys and values of what was read, of every block. -> (N, 2, S, H, M, K)"""
+        shape = (len(self._blocks), 2, sentences, self.sizes.kv_heads, room, self.sizes.head)
+        return np.empty(shape, np.float16 if self._half else np.float32)
 
     def decode(self, x_RD: Floats, groups: Sequence[Seated]) -> Floats:
         """Embeddings of each row's newest token -> states, in place; its key and value are written down."""
-        x_RD, room = np.ascontiguousarray(x_RD), self._room(len(x_RD))
+        x_RD, room = np.ascontiguousarray(x_RD), np.empty(call("stack_room")(self.address, len(x_RD)), np.uint8)
         seated = (Seated * len(groups))(*groups)
         call("decode")(self.address, addressof(seated), len(groups), at(x_RD), threads.in_use(), at(room))
         return x_RD

@@ -54,7 +54,7 @@ def look(
     longest = keys_SHPK.shape[2] if places_RT is None else places_RT.shape[1]
     asked = Look(
         *map(at, (q_RHK, keys_SHPK, values_SHPK, slots_R, places_RT, lengths_S)),
-        *(rows, heads, keys_SHPK.shape[1], width, *keys_SHPK.stride()[:3], longest, width**-0.5, 0, at(out)),
+        *(rows, heads, keys_SHPK.shape[1], width, *keys_SHPK.stride()[:3], longest, 0, width**-0.5, 0, at(out)),
     )
     call("look")(byref(asked), threads.in_use())
     return out

@@ -8,6 +8,7 @@ import torch
 
 from regard.native import build, kernels, tensors
 from regard.native.kernels import Array, Weights
+from regard.native.reading import Embedding, Reader
 from regard.native.stack import Attention, Block, Norm, Seated, Sizes, Stack
 
 
@@ -48,7 +49,7 @@ def main(path: str) -> None:
 
 def states(int8: bool, half: bool) -> Array:
     """What a small decoder makes of a token, having read five; it keeps its keys as halves or not."""
-    random, sizes = np.random.default_rng(1), Sizes(32, 64, 2, 2, 16)
+    random, sizes = np.random.default_rng(1), Sizes(64, 64, 2, 2, 32)
 
     def weights(outs: int, width: int) -> Weights:
         numbers = random.integers(-64, 65, (outs, width), np.int8)
@@ -59,17 +60,19 @@ def states(int8: bool, half: bool) -> Array:
             else Weights.of_fixed_floats(numbers * worth[:, None], bias)
         )
 
-    norm = Norm(np.ones(32, np.float32), np.zeros(32, np.float32), 1e-5)
+    norm = Norm(np.ones(64, np.float32), np.zeros(64, np.float32), 1e-5)
 
     def attention() -> Attention:
-        return Attention(weights(32, 32), weights(32, 32), weights(32, 32), weights(32, 32), norm)
+        return Attention(weights(64, 64), weights(64, 64), weights(64, 64), weights(64, 64), norm)
 
-    block = Block(attention(), attention(), weights(64, 32), weights(32, 64), norm)
+    block = Block(attention(), attention(), weights(64, 64), weights(64, 64), norm)
     stack = Stack([block], sizes, last=norm, activation="relu", half=half)
-    starts, read = np.array([0, 5], np.int64), random.standard_normal((5, 32), np.float32)
-    memory = stack.remember(stack.encode(read, starts), starts)
-    past = np.zeros((1, 2, 1, 2, 4, 16), memory.dtype)
+    words = Embedding(
+        numbers_VD=random.standard_normal((5, 64), np.float32), row_scales_V=None, positions_LD=None, scale=1.0
+    )
+    memory = Reader(encoder=stack, decoder=stack, source=words).remember([range(5)])
+    past = np.zeros((1, 2, 1, 2, 4, 32), memory.dtype)
     places, lengths = np.zeros(1, np.int32), np.array([5], np.int32)
     where = [kernels.at(one) for one in (past, memory, None, places, lengths)]
-    seated = Seated(*where, 1, 1, 1, 4, 1, 5, half, half)
-    return stack.decode(random.standard_normal((1, 32), np.float32), [seated])
+    seated = Seated(*where, 1, 1, 1, 4, 1, memory.shape[4], half, half)
+    return stack.decode(words.rows(np.zeros(1, np.int64), np.zeros(1, np.int64)), [seated])

@@ -45,7 +45,7 @@ class CompiledWorker:
         never: Sequence[int],
         shortlist: Shortlist | None = None,
     ) -> None:
-        self._compiled, self._sources, self._limits = compiled, sources, limits
+        self._sources, self._limits = sources, limits
         self._settings, self._ends = settings, ends
         s = settings
         plan = Plan(
@@ -60,7 +60,8 @@ class CompiledWorker:
             enough=s.enough,
         )
         words = () if shortlist is None else (shortlist.related_VC, shortlist.frequent_F)
-        self._searcher = Searcher(compiled.writer(max(limits, default=1), *words), plan)
+        reader = compiled.reader(max(map(len, sources), default=1))
+        self._searcher = Searcher(reader, compiled.writer(max(limits, default=1), *words), plan)
 
     @property
     def rows(self) -> int:
@@ -76,9 +77,7 @@ class CompiledWorker:
         return [(text, [self._hypothesis(Said([], [], 0.0))]) for text in texts if self._limits[text] <= 0]
 
     def _read(self, texts: Sequence[int]) -> None:
-        rows = [self._sources[text] for text in texts]
-        memory = self._compiled.remember(rows)
-        self._searcher.admit(texts, [self._limits[text] for text in texts], memory, rows)
+        self._searcher.read(texts, [self._limits[text] for text in texts], [self._sources[text] for text in texts])
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Hypothesis]]]:
         try:
