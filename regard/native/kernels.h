@@ -5,7 +5,7 @@
  *   look.c      attention: one query a row over the keys of its past, wherever they lie
  *   weigh.c     of each row of logits: the normaliser, and the best tokens
  *   stack.c     a whole pass through the blocks of an encoder or a decoder; read.c: from a sentence's tokens on
- *   search.c    beam search around it; shortlist.c: with a sentence's own words
+ *   search.c    beam search around it; shortlist.c: with a sentence's own words; rooms.c: large rooms that are used again
  *
  * Plain C and x86 intrinsics: each loop is there for AVX2, and also for AVX-512 with VNNI where that pays. The structs are
  * mirrored in kernels.py, stack.py, reading.py and search.py.
@@ -69,7 +69,7 @@ typedef struct {
     long rows, heads, kv_heads, width;     /* width: a multiple of 8 */
     long slot_stride, head_stride, stride; /* from one slot's, head's, place's key to the next */
     long longest;
-    long turned;                           /* 0; or keys lie turned, (width, turned): a multiple of sixteen places */
+    long turned;                           /* 0; or keys lie turned, (width, turned), a multiple of eight; eight more may be read */
     float scale;
     int half;                              /* whether keys and values are halves */
     float *out;                            /* (rows, heads, width) */

@@ -79,8 +79,9 @@ class Reader:
         Keys lie turned, as (K, M): how they are looked at is the compiled pass' own affair."""
         ids_T, starts = in_a_row(sources)
         room = call("memory_room")(max(map(len, sources)))
-        memory = self.decoder.new_memory(len(sources), room)
+        memory, reader = self.decoder.new_memory(len(sources), room), byref(self.struct())
+        space = np.empty(call("read_room")(reader, len(ids_T)), np.uint8)
         call("read_sentences")(
-            byref(self.struct()), at(ids_T), at(starts), len(sources), room, threads.in_use(), at(memory)
+            reader, at(ids_T), at(starts), len(sources), room, threads.in_use(), at(space), at(memory)
         )
         return memory

@@ -3,6 +3,7 @@
  * A searcher has some sentences under way, each at its own length: those that are done leave at once, and others are
  * admitted in their place. A beam of one is greedy search.
  */
+#include "rooms.h"
 #include "search.h"
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ typedef struct {
     int32_t *places;
 } Rows;
 
-/* What some sentences that were read together look at: [block][key, value][slot][head][room][]. The last of them frees it. */
+/* What some sentences that were read together look at: [block][key, value][slot][head][room][]. */
 typedef struct {
     long users, slots, room;
     char keys[];
@@ -48,8 +49,8 @@ typedef struct {
     Settings settings;
     Sentence **active, **done;
     long active_count, done_count, active_room, done_room, rows;
-    void *room;
-    long room_bytes;
+    Rooms rooms;
+    void *room, *reading; /* of a step, and of reading */
     int broken; /* the model's logits are no numbers */
 } Searcher;
 
@@ -62,10 +63,10 @@ static Rows new_rows(long beam, long limit) {
 
 static void free_rows(Rows *rows) { free(rows->tokens), free(rows->own), free(rows->sums), free(rows->places); }
 
-static void free_sentence(Sentence *s) {
+static void free_sentence(Searcher *searcher, Sentence *s) {
     free_list(&s->list);
-    if (!--s->memory->users) free(s->memory);
-    free_rows(&s->now), free_rows(&s->next), free(s->keys);
+    if (!--s->memory->users) leave(&searcher->rooms, s->memory);
+    free_rows(&s->now), free_rows(&s->next), leave(&searcher->rooms, s->keys);
     for (long i = 0; i < s->kept_count; i++) free(s->kept[i].tokens), free(s->kept[i].own);
     free(s->kept), free(s);
 }
@@ -77,9 +78,11 @@ Searcher *search_begin(const Settings *settings) {
 }
 
 void search_end(Searcher *s) {
-    for (long i = 0; i < s->active_count; i++) free_sentence(s->active[i]);
-    for (long i = 0; i < s->done_count; i++) free_sentence(s->done[i]);
-    free(s->active), free(s->done), free(s->room), free(s);
+    for (long i = 0; i < s->active_count; i++) free_sentence(s, s->active[i]);
+    for (long i = 0; i < s->done_count; i++) free_sentence(s, s->done[i]);
+    leave(&s->rooms, s->room), leave(&s->rooms, s->reading);
+    give_back(&s->rooms);
+    free(s->active), free(s->done), free(s);
 }
 
 static void push(Sentence ***list, long *count, long *room, Sentence *one) {
@@ -109,37 +112,36 @@ void search_read(Searcher *searcher, const int64_t *numbers, const int64_t *limi
     long longest = 1;
     for (long i = 0; i < count; i++) longest = starts[i + 1] - starts[i] > longest ? starts[i + 1] - starts[i] : longest;
     const long room = memory_room(longest);
-    Memory *memory = malloc(sizeof(Memory) + (size_t)memory_bytes(reader->decoder, count, room));
-    if (!memory) abort();
+    Memory *memory = enter(&searcher->rooms, (long)sizeof(Memory) + memory_bytes(reader->decoder, count, room));
+    searcher->reading = at_least(&searcher->rooms, searcher->reading, read_room(reader, starts[count]));
     memory->users = 0, memory->slots = count, memory->room = room;
-    read_sentences(reader, tokens, starts, count, room, threads, memory->keys);
+    read_sentences(reader, tokens, starts, count, room, threads, searcher->reading, memory->keys);
     for (long i = 0; i < count; i++) admit(searcher, numbers[i], limits[i], memory, i, tokens + starts[i], starts[i + 1] - starts[i]);
 }
 
 /* Keys that are no row's past any more make room for new ones: hypotheses share most of theirs, and most are given up. */
-static void move_together(const Stack *stack, Sentence *s, long beam) {
+static void move_together(Rooms *rooms, const Stack *stack, Sentence *s, long beam) {
     const long stride = s->said + 1, bytes = stack->head * size_of(stack->half), lanes = 2 * stack->count * stack->kv_heads, old = s->room;
     int32_t *moved = some((size_t)s->written, sizeof(int32_t)), kept = 0;
     for (long row = 0; row < s->rows; row++)
         for (long t = 0; t < s->said; t++) moved[s->now.places[row * stride + t]] = 1;
     for (long place = 0; place < s->written; place++) moved[place] = moved[place] ? kept++ : -1;
     if (2 * (kept + s->rows) > old) s->room = kept + s->length + 4 * beam; /* most are about as long as what they translate */
-    char *keys = s->room > old ? malloc((size_t)(lanes * s->room * bytes)) : s->keys;
-    if (!keys) abort();
+    char *keys = s->room > old ? enter(rooms, lanes * s->room * bytes) : s->keys;
     for (long lane = 0; lane < lanes; lane++)
         for (long place = 0; place < s->written; place++) /* never to a later place, so nothing is overwritten that is still to move */
             if (moved[place] >= 0)
                 memmove(keys + (lane * s->room + moved[place]) * bytes, s->keys + (lane * old + place) * bytes, (size_t)bytes);
     for (long row = 0; row < s->rows; row++)
         for (long t = 0; t < s->said; t++) s->now.places[row * stride + t] = moved[s->now.places[row * stride + t]];
-    if (keys != s->keys) free(s->keys);
+    if (keys != s->keys) leave(rooms, s->keys);
     s->keys = keys, s->written = kept;
     free(moved);
 }
 
 /* Make places for the keys of one more token a row. */
-static void make_places(const Stack *stack, Sentence *s, long beam) {
-    if (s->written + s->rows > s->room) move_together(stack, s, beam);
+static void make_places(Rooms *rooms, const Stack *stack, Sentence *s, long beam) {
+    if (s->written + s->rows > s->room) move_together(rooms, stack, s, beam);
     for (long row = 0; row < s->rows; row++) s->now.places[row * (s->said + 1) + s->said] = (int32_t)(s->written + row);
     s->written += s->rows;
 }
@@ -303,10 +305,7 @@ static void step(Searcher *searcher, int threads) {
     const long need = searcher->active_count * (long)sizeof(Seated) + rows * (long)sizeof(Weighing) + wanted * (long)sizeof(Candidate) +
                       rows * wanted * (long)(sizeof(int64_t) + sizeof(float)) +
                       (rows * stack->width + TOGETHER * PIECE + rows) * (long)sizeof(float) + (pass > project ? pass : project) + 64;
-    if (need > searcher->room_bytes) {
-        free(searcher->room);
-        searcher->room = some((size_t)need, 1), searcher->room_bytes = need;
-    }
+    searcher->room = at_least(&searcher->rooms, searcher->room, need);
     Seated *seated = searcher->room;
     Weighing *weighing = (Weighing *)(seated + searcher->active_count);
     Candidate *found = (Candidate *)(weighing + rows);
@@ -319,7 +318,7 @@ static void step(Searcher *searcher, int threads) {
     for (long i = 0; i < searcher->active_count; i++) {
         Sentence *s = searcher->active[i];
         embed_newest(settings, s, x + first * stack->width);
-        make_places(stack, s, settings->beam);
+        make_places(&searcher->rooms, stack, s, settings->beam);
         /* the one row of greedy search never changes places: its tokens lie in a row */
         const char *memory = s->memory->keys + s->slot * stack->kv_heads * s->memory->room * stack->head * size_of(stack->half);
         seated[i] = (Seated){s->keys, memory, NULL, settings->beam > 1 ? s->now.places : NULL, &s->length, s->rows, s->said + 1, 1, s->room, s->memory->slots, s->memory->room, stack->half, stack->half};
@@ -378,4 +377,4 @@ long search_done(const Searcher *searcher, long *hypotheses) {
 
 const Kept *search_hypothesis(const Searcher *searcher, long which) { return searcher->done[searcher->done_count - 1]->kept + which; }
 
-void search_drop(Searcher *searcher) { free_sentence(searcher->done[--searcher->done_count]); }
+void search_drop(Searcher *searcher) { free_sentence(searcher, searcher->done[--searcher->done_count]); }

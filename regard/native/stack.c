@@ -144,7 +144,7 @@ typedef struct {
 static float *some_turned(const Stack *s, const int64_t *starts, long count, long heads) {
     long longest = 0;
     for (long i = 0; i < count; i++) longest = most(longest, starts[i + 1] - starts[i]);
-    float *turned = calloc((size_t)(heads * s->head * memory_room(longest)), sizeof(float));
+    float *turned = calloc((size_t)(heads * s->head * memory_room(longest) + 8), sizeof(float));
     if (!turned) abort();
     return turned;
 }

@@ -70,4 +70,5 @@ typedef struct {
 void embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count, float *x);
 long memory_room(long longest);
 long memory_bytes(const Stack *decoder, long count, long room);
-void read_sentences(const Reader *r, const int64_t *tokens, const int64_t *starts, long count, long room, int threads, void *memory);
+long read_room(const Reader *r, long rows);
+void read_sentences(const Reader *r, const int64_t *tokens, const int64_t *starts, long count, long room, int threads, void *space, void *memory);

@@ -13,6 +13,8 @@ from regard.weights.shortlist import Shortlist
 
 TOKENS = 512
 """Tokens that are read at once: enough for good matrix products, and few enough to stay in the cache between them."""
+TEXTS = 48
+"""Texts that one worker has under way at most: rows of one text share its keys, other texts need room for theirs."""
 WIDEST = 64
 """Beams up to here: the best of a row are kept sorted as they are found, which is for few."""
 

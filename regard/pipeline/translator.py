@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from regard.decoding.engine import Worker, run
+from regard.decoding.engine import ROWS, Worker, run
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import ModelError, UsageError
 from regard.models.compiled import Compiled
 from regard.models.config import Seq2SeqConfig
-from regard.pipeline.compiled import CompiledWorker, is_plain
+from regard.pipeline.compiled import TEXTS, CompiledWorker, is_plain
 from regard.pipeline.loaded import Model, Translation, each
 from regard.pipeline.searching import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
@@ -105,7 +105,7 @@ class Translator(Model):
                     shortlist=self.shortlist,
                 )
 
-            return run(hire, lengths, settings.beam)
+            return run(hire, lengths, settings.beam, rows=min(ROWS, TEXTS * settings.beam))
         from regard.pipeline.asked import Texts, asked
 
         network = self.network
