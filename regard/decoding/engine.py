@@ -6,6 +6,7 @@ Texts wait in the order of their length. Every core has a worker, which begins s
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import Protocol
 
@@ -55,16 +56,20 @@ def run(
     found: list[list[Hypothesis]] = [[] for _ in lengths]
     lock = Lock()
 
-    def take(room: int) -> list[int]:
-        """The next texts that fit: so many, and so many tokens; of the last ones, a share."""
+    def take(me: int, room: int) -> list[int]:
+        """The next texts that fit: so many, and so many tokens; of the last ones, what makes all equally busy."""
         with lock:
             texts: list[int] = []
-            room = min(room, -(-len(waiting) // max(count, 1)))
+            fair = -(-(len(waiting) + sum(busy)) // len(busy)) - busy[me]
+            room = min(room, fair if busy[me] else max(fair, 1))
             while waiting and len(texts) < room and (1 + len(texts)) * lengths[(texts or waiting)[0]] <= TOKENS:
                 texts.append(waiting.popleft())
-            return texts or ([waiting.popleft()] if waiting and room > 0 else [])
+            if waiting and not texts and room > 0:
+                texts.append(waiting.popleft())
+            busy[me] += len(texts)
+            return texts
 
-    def work() -> None:
+    def work(me: int) -> None:
         worker = hire()
         try:
             while waiting or worker.rows:
@@ -73,24 +78,27 @@ def run(
                     most = max(share // ENOUGH, min(share, width * (HELD // max(lengths[waiting[0]], 1))))
                 room = (most - worker.rows) // width
                 if waiting and (not worker.rows or room >= most // width // ENOUGH):
-                    texts = take(max(room, 1))
+                    texts = take(me, max(room, 1))
                     for text, hypotheses in worker.begin(texts) if texts else ():
                         found[text] = hypotheses
                 wanted = max(most // ENOUGH, width) if waiting else most
                 for text, hypotheses in worker.go_on(most, wanted):
                     found[text] = hypotheses
+                busy[me] = worker.rows // width
         finally:
             worker.close()
 
     count = min(threads.in_use(), len(lengths) // 4) if workers is None else workers
+    busy = [0] * max(count, 1)
+    """Texts that each worker has under way."""
     if count <= 1:
         share = rows
-        work()
+        work(0)
         return found
     share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
     crew = Crew(count)
     try:
-        for done in crew.together([work] * count):
+        for done in crew.together([partial(work, me) for me in range(count)]):
             done.result()
     finally:
         crew.close()
