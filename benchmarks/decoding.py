@@ -1,6 +1,6 @@
 """Translation speed: regard, CTranslate2 and transformers, the same weights and inputs and threads, taking turns.
 
-    python benchmarks/decoding.py [--model DIR --source FILE --reference FILE] [--rounds 3] [--without transformers]
+    python benchmarks/decoding.py [--model DIR --source FILE --reference FILE [--to de]] [--rounds 3] [--without transformers]
 
 Two models. A random one of transformer-base's size (32,000 tokens) reads sources of 26 tokens and must write 30. A
 real one, where it is given, translates the lines of a file as long as they get, and its BLEU is computed. Tokens a
@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a model directory of regard's")
     parser.add_argument("--source", type=Path, help="lines for it")
     parser.add_argument("--reference", type=Path, help="their translations")
+    parser.add_argument("--to", help="the language that they are in, of a model that has several")
     parser.add_argument("--sentences", type=int, default=64, help="of the random model")
     parser.add_argument("--threads", type=int, default=cores.use())
     parser.add_argument("--rounds", type=int, default=3)
@@ -266,7 +267,7 @@ def main() -> None:
         model = regard.load(options.model)
         assert isinstance(model, Translator)
         lines, references = (path.read_text().splitlines() for path in (options.source, options.reference))
-        sources = [list(model.source_ids(line)) for line in lines]
+        sources = [model.source_ids(line, options.to) for line in lines]
         with tempfile.TemporaryDirectory() as name:
             prepare(Path(name), model.network, model.generation, model.shortlist)
             figures = measure(Path(name), sources, None, options)

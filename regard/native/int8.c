@@ -143,13 +143,19 @@ TILE_AVX2(three_avx2, THREE)
 TILE_AVX2(two_avx2, TWO)
 TILE_AVX2(row_avx2, ONE)
 
-#define PUT4(i, n, a)                                                                                                    \
-    out = _mm512_cvtepi32_ps(_mm512_loadu_si512(o->sums + n));                                                           \
-    out = _mm512_fnmadd_ps(out, _mm512_set1_ps((float)o->worth[i].zero), _mm512_cvtepi32_ps(a));                         \
-    out = _mm512_mul_ps(_mm512_mul_ps(out, _mm512_set1_ps(o->worth[i].one)), _mm512_loadu_ps(o->scales + n));            \
-    out = _mm512_max_ps(least, _mm512_add_ps(out, _mm512_loadu_ps(o->bias + n)));                                        \
-    _mm512_storeu_ps(o->y + i * o->stride + n, out);
-#define PUT_ROW4(i) PUT4(i, 0, a##i##0) PUT4(i, 16, a##i##1) PUT4(i, 32, a##i##2) PUT4(i, 48, a##i##3)
+/* sixteen outputs of a row; the rows of a tile share what their outputs are worth */
+#define PUT4(i, n)                                                                                                       \
+    out = _mm512_fnmadd_ps(sums, _mm512_set1_ps((float)worth[i].zero), _mm512_cvtepi32_ps(a##i##n));                     \
+    out = _mm512_fmadd_ps(_mm512_mul_ps(out, _mm512_set1_ps(worth[i].one)), scales, bias);                               \
+    _mm512_storeu_ps(y + i * stride + 16 * n, _mm512_max_ps(least, out));
+#define PUT40(i) PUT4(i, 0)
+#define PUT41(i) PUT4(i, 1)
+#define PUT42(i) PUT4(i, 2)
+#define PUT43(i) PUT4(i, 3)
+#define PUT_COLUMN(n, EACH)                                                                                              \
+    sums = _mm512_cvtepi32_ps(_mm512_loadu_si512(o->sums + 16 * n));                                                     \
+    scales = _mm512_loadu_ps(o->scales + 16 * n), bias = _mm512_loadu_ps(o->bias + 16 * n);                              \
+    EACH(PUT4##n)
 /* Written out: GCC 12 makes three copies of every sum, one of them in memory, which halves the speed. */
 #define DOT(a, b, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(b), "v"(w))
 #define STEP4(i)                                                                                                         \
@@ -169,8 +175,11 @@ TILE_AVX2(row_avx2, ONE)
             LOAD4 EACH(STEP4)                                                                                            \
         }                                                                                                                \
         const __m512 least = _mm512_set1_ps(o->relu ? 0.0f : -INFINITY);                                                 \
-        __m512 out;                                                                                                      \
-        EACH(PUT_ROW4)                                                                                                   \
+        const Worth *worth = o->worth;                                                                                   \
+        const long stride = o->stride;                                                                                   \
+        float *y = o->y;                                                                                                 \
+        __m512 out, sums, scales, bias;                                                                                  \
+        PUT_COLUMN(0, EACH) PUT_COLUMN(1, EACH) PUT_COLUMN(2, EACH) PUT_COLUMN(3, EACH)                                  \
     }
 
 TILE_VNNI(six_vnni, SIX)
