@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +24,9 @@ def can_compile(network: Seq2Seq) -> bool:
 def compile_network(network: Seq2Seq) -> Compiled:
     """The passes, on the network's own weights: what changes in them changes there, as long as they stay in place."""
     named = [*network.named_parameters(), *network.named_buffers()]
-    return Compiled(network.config, {name: tensor.detach().numpy() for name, tensor in named}, fixed=False)
+    # not tensor.numpy(): after it torch lets nobody give the memory back, as FSDP does with weights that were gathered
+    arrays = {name: np.from_dlpack(tensor.detach()) for name, tensor in named}
+    return Compiled(network.config, arrays, fixed=False)
 
 
 def addresses(network: nn.Module) -> list[int]:
