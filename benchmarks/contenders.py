@@ -69,7 +69,12 @@ def transformerses(folder: Path, threads: int) -> Run:
 
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(threads)
-    model = transformers.MarianMTModel.from_pretrained(folder / "huggingface").eval()
+    if (folder / "marian").exists():
+        model = transformers.MarianMTModel.from_pretrained(folder / "marian").eval()
+    else:
+        import transformers_model
+
+        model = transformers_model.read(folder / "m2m100")
     pad, end = model.config.pad_token_id, model.config.eos_token_id
 
     def run(sources: list[list[int]], beam: int, forced: int | None) -> list[list[int]]:

@@ -1,6 +1,6 @@
 """Translation speed: regard, CTranslate2 and transformers, the same weights and inputs and threads, taking turns.
 
-    python benchmarks/decoding.py [--model DIR --source FILE --reference FILE [--to de]] [--rounds 3] [--without transformers]
+    python benchmarks/decoding.py [--model DIR --source FILE --reference FILE --to de] [--rounds 3] [--without NAME]
 
 Two models. A random one of transformer-base's size (32,000 tokens) reads sources of 26 tokens and must write 30. A
 real one, where it is given, translates the lines of a file as long as they get, and its BLEU is computed. Tokens a
@@ -23,6 +23,7 @@ from typing import Any
 
 import ctranslate2_model
 import torch
+import transformers_model
 
 import regard
 from regard import threads as cores
@@ -100,10 +101,13 @@ def random_model(folder: Path) -> Seq2SeqConfig:
 def prepare(folder: Path, model: Seq2Seq, generation: Generation, shortlist: Shortlist | None = None) -> None:
     """The same weights in everyone's form."""
     assert generation.start is not None
-    styles = ["regard"] if model.config.norm_first else ["regard", "huggingface"]
-    for style in styles:
-        (folder / style).mkdir()
-        store.write(folder / style, Stored(model, generation), style)  # type: ignore[arg-type]
+    (folder / "regard").mkdir()
+    store.write(folder / "regard", Stored(model, generation))
+    if model.config.norm_first:
+        transformers_model.write(model, folder / "m2m100", generation)
+    else:
+        (folder / "marian").mkdir()
+        store.write(folder / "marian", Stored(model, generation), "huggingface")
     (folder / "regard-int8").mkdir()
     store.write(folder / "regard-int8", Stored(quantize(deepcopy(model)), generation))
     if shortlist is not None:
@@ -128,8 +132,7 @@ def measure(folder: Path, sources: list[list[int]], forced: int | None, options:
     if (folder / "regard-shortlist").exists():
         names.append("regard int8 shortlist")
     names += [f"CTranslate2 {compute} {workers}" for compute in ("float32", "int8") for workers in sorted({1, threads})]
-    if (folder / "huggingface").exists():
-        names.append("transformers float32")
+    names.append("transformers float32")
     names = [name for name in names if not any(name.startswith(left) for left in options.without)]
     figures = {name: {cell: Figures() for cell in CELLS} for name in names}
     contenders = [Contender(name, folder, threads) for name in names]

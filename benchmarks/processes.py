@@ -1,6 +1,6 @@
 """Does training with several processes follow that with one? The losses of 100 updates, side by side.
 
-    python benchmarks/processes.py [--recipe recipes/sample.toml] [--updates 100] [--processes 2] [--set train.parallel=fsdp]
+    python benchmarks/processes.py [--recipe FILE] [--updates 100] [--processes 2] [--set train.parallel=fsdp]
 
 Both runs have the same global batches and no dropout, of which each process would have its own masks.
 """
