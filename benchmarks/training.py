@@ -24,6 +24,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
 import transformers
+import transformers_model
 from torch.utils.data import Dataset
 
 from regard import hardware
@@ -116,18 +117,8 @@ class Clock(transformers.TrainerCallback):
 
 def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
     marian = transformers.MarianConfig(
-        vocab_size=config.vocab,
-        d_model=config.width,
-        encoder_layers=config.encoder_layers,
-        decoder_layers=config.decoder_layers,
-        encoder_attention_heads=config.heads,
-        decoder_attention_heads=config.heads,
-        encoder_ffn_dim=config.inner,
-        decoder_ffn_dim=config.inner,
+        **transformers_model.sizes(config),
         dropout=config.dropout,
-        activation_function="relu",
-        scale_embedding=True,
-        max_position_embeddings=config.context,
         pad_token_id=PAD,
         eos_token_id=END,
         decoder_start_token_id=START,

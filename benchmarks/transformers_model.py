@@ -5,6 +5,7 @@ other lengths: whoever reads the directory puts the model's own in their place.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 from regard.blocks.waves import waves
+from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.seq2seq import Seq2Seq
 
@@ -40,17 +42,7 @@ def write(model: Seq2Seq, folder: Path, generation: Generation) -> None:
     assert not config.output_bias
     theirs = M2M100ForConditionalGeneration(
         M2M100Config(
-            vocab_size=config.vocab,
-            d_model=config.width,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            encoder_attention_heads=config.heads,
-            decoder_attention_heads=config.heads,
-            encoder_ffn_dim=config.inner,
-            decoder_ffn_dim=config.inner,
-            max_position_embeddings=config.context,
-            activation_function="relu",
-            scale_embedding=True,
+            **sizes(config),
             pad_token_id=generation.pad,
             eos_token_id=generation.end[0],
             bos_token_id=generation.start,
@@ -62,6 +54,23 @@ def write(model: Seq2Seq, folder: Path, generation: Generation) -> None:
     # those that are the one matrix under another name
     assert all(name.endswith(("embed_tokens.weight", "lm_head.weight")) for name in left.missing_keys)
     theirs.save_pretrained(folder)
+
+
+def sizes(config: Seq2SeqConfig) -> dict[str, Any]:
+    """What transformers calls them."""
+    return {
+        "vocab_size": config.vocab,
+        "d_model": config.width,
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.heads,
+        "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.inner,
+        "decoder_ffn_dim": config.inner,
+        "max_position_embeddings": config.context,
+        "activation_function": "relu",
+        "scale_embedding": True,
+    }
 
 
 def _renamed(ours: dict[str, Tensor]) -> dict[str, Tensor]:

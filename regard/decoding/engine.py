@@ -89,8 +89,7 @@ def run(
             worker.close()
 
     count = min(threads.in_use(), len(lengths) // 4) if workers is None else workers
-    busy = [0] * max(count, 1)
-    """Texts that each worker has under way."""
+    busy = [0] * max(count, 1)  # how many texts each worker has under way
     if count <= 1:
         share = rows
         work(0)
