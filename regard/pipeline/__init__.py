@@ -28,6 +28,7 @@ from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
 from regard.weights.arrays import unopened
 from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_shortlist, read_settings_file
+from regard.weights.foreign import unopened_foreign
 
 if TYPE_CHECKING:
     from regard.pipeline.images import Viewer
@@ -67,17 +68,23 @@ def kind_of(config: BlockConfig) -> type[Model]:
 
 
 def _without_torch(path: Path) -> Translator | None:
-    """A translator of regard's own that has compiled loops for all it does; the rest is not for here."""
-    if not (path / CONFIG).is_file() or "family" not in (raw := read_settings_file(path)):
+    """A translator, regard's own or Hugging Face's, with compiled loops for all it does; the rest is not for here."""
+    if not (path / CONFIG).is_file() or (path / INDEX).is_file():
         return None
-    settings = own_settings(path, raw)
-    if not isinstance(settings.config, Seq2SeqConfig) or (path / INDEX).is_file():
+    raw = read_settings_file(path)
+    if "family" in raw:
+        settings = own_settings(path, raw)
+        if not isinstance(settings.config, Seq2SeqConfig):
+            return None
+        found = unopened(settings.config, path / ONE_FILE, int8=settings.int8)
+        light = None if found is None else (found, settings.generation)
+    else:
+        light = unopened_foreign(path, raw) if "model_type" in raw else None
+    if light is None:
         return None
-    found = unopened(settings.config, path / ONE_FILE, int8=settings.int8)
-    if found is None:
-        return None
-    model = Translator(found, settings.generation, _tokenizer(path, settings.config), path)
-    model.shortlist = own_shortlist(path, settings.config)
+    weights, generation = light
+    model = Translator(weights, generation, _tokenizer(path, weights.config), path)
+    model.shortlist = own_shortlist(path, weights.config)
     return model
 
 

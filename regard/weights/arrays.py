@@ -27,9 +27,13 @@ WHOLE, SCALE = ".whole", ".scale"
 class Mapped(dict[str, Array]):
     """Arrays by their names, and the file that they are in."""
 
-    def __init__(self, content: mmap.mmap, start: int, header: Mapping[str, dict[str, Any]]) -> None:
-        super().__init__({name: _array(content, start, entry) for name, entry in header.items()})
+    def __init__(self, arrays: Mapping[str, Array], content: mmap.mmap) -> None:
+        super().__init__(arrays)
         self._content = content
+
+    def called(self, arrays: Mapping[str, Array]) -> "Mapped":
+        """The same file, its arrays under other names."""
+        return Mapped(arrays, self._content)
 
     def let_go(self) -> None:
         """Give back the memory of what was read, for someone who has a copy; what is read again comes from disk again.
@@ -70,9 +74,14 @@ def unopened(config: Seq2SeqConfig, path: Path, *, int8: bool) -> Unopened | Non
     if not path.is_file() or not can_compile(config):
         return None
     arrays = read_arrays(path)
-    if arrays is None or most_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
+    return None if arrays is None else as_unopened(config, arrays, path.parent, int8=int8)
+
+
+def as_unopened(config: Seq2SeqConfig, arrays: Mapped, where: Path, *, int8: bool) -> Unopened | None:
+    """The same of arrays that were read."""
+    if not can_compile(config) or most_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
         return None
-    return Unopened(config, arrays, path.parent, int8)
+    return Unopened(config, arrays, where, int8)
 
 
 def read_arrays(path: Path) -> Mapped | None:
@@ -88,7 +97,7 @@ def read_arrays(path: Path) -> Mapped | None:
         header.pop("__metadata__", None)
         if any(entry["dtype"] not in DTYPES for entry in header.values()):
             return None
-        return Mapped(content, start, header)
+        return Mapped({name: _array(content, start, entry) for name, entry in header.items()}, content)
     except (SafetensorError, OSError, ValueError) as error:
         raise not_whole(path, error) from None
 

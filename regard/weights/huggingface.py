@@ -4,36 +4,21 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
-from regard.config import did_you_mean, load_json
-from regard.errors import ConfigError, ModelError, UsageError
+from regard.errors import ConfigError, UsageError
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation import Generation
 from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Stored, write_json
+from regard.weights.foreign import foreign_kind, in_our_words
 from regard.weights.maps import FOREIGN
-from regard.weights.maps.settings import number, numbers
-from regard.weights.maps.table import Foreign, to_ours, to_theirs
+from regard.weights.maps.table import Foreign, to_theirs
 from regard.weights.quantize import is_quantized
 from regard.weights.sentence_transformers import read_pooling, write_pooling
 from regard.weights.tensors import fill, parameters, read_tensors, write_tensors
 
-OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's, still found in the first BERTs' files
-
 
 def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Stored:
-    kind = raw["model_type"]
-    if not isinstance(kind, str):
-        raise ModelError(f"{directory / CONFIG}: 'model_type' must be a text, not {kind!r:.100}")
-    if kind not in FOREIGN:
-        hint = did_you_mean(kind, FOREIGN) or f"; known are {', '.join(FOREIGN)}"
-        raise ModelError(f"{directory / CONFIG}: regard does not read the model_type '{kind}'{hint}")
-    foreign = FOREIGN[kind]
-    theirs = {_modern(name): tensor for name, tensor in read_tensors(directory).items()}
-    try:
-        config = foreign.read_settings(raw, theirs)
-        generation = _read_generation(directory, raw, config)
-    except ConfigError as error:  # the tables know the key, not the directory
-        raise ConfigError(f"{directory}: {error}") from None
-    ours = to_ours(theirs, foreign, foreign.rows(config), directory)
+    kind = foreign_kind(directory, raw)
+    config, generation, ours = in_our_words(directory, raw, kind, read_tensors(directory))
     if isinstance(config, EncoderConfig):
         config = read_pooling(directory, config)
     return Stored(fill(config, ours, directory), generation)
@@ -111,36 +96,6 @@ def _spelled_out(config: BlockConfig, name: str) -> object:
     return value
 
 
-def _read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> Generation:
-    """generation_config.json stands before config.json, where older files keep the same keys.
-
-    Tokens outside the vocabulary are none: the first Llamas have the padding -1, cut-down models a large one's end.
-    """
-    path = directory / GENERATION
-    both = dict(raw) | (load_json(path) if path.is_file() else {})
-    both = {key: value for key, value in both.items() if value is not None}
-    translates = isinstance(config, Seq2SeqConfig)
-    vocab = getattr(config, "vocab", 0)
-
-    def one(key: str) -> int | None:
-        return number(both, key) if key in both and number(both, key) in range(vocab) else None
-
-    banned = both.get("bad_words_ids", [])
-    if not isinstance(banned, list) or not all(isinstance(word, list) for word in banned):
-        raise ConfigError(f"config.json: 'bad_words_ids' must be a list of lists of ids, not {banned!r}")
-    words = [token for word in banned if len(word) == 1 for token in numbers({"bad_words_ids": word}, "bad_words_ids")]
-    max_new = number(both, "max_new_tokens") if "max_new_tokens" in both else None
-    if max_new is None and translates and "max_length" in both:
-        max_new = number(both, "max_length") - 1  # theirs counts the start token
-    return Generation(
-        start=one("decoder_start_token_id" if translates else "bos_token_id"),
-        end=tuple(token for token in numbers(both, "eos_token_id") if token in range(vocab)),
-        pad=one("pad_token_id"),
-        never=tuple(token for token in words if token in range(vocab)),
-        max_new=max_new,
-    )
-
-
 def _their_tokens(generation: Generation, config: BlockConfig) -> dict[str, object]:
     """Those that there are not are written as null: left out, they would be the tokens of another vocabulary."""
     ends = generation.end
@@ -151,10 +106,3 @@ def _their_tokens(generation: Generation, config: BlockConfig) -> dict[str, obje
     if not isinstance(config, Seq2SeqConfig):
         return tokens | {"bos_token_id": generation.start}
     return tokens if generation.start is None else tokens | {"decoder_start_token_id": generation.start}
-
-
-def _modern(name: str) -> str:
-    for old, new in OLD_NORM_NAMES.items():
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name

@@ -1,10 +1,11 @@
-"""A translator of regard's own translates without torch, the same as with it."""
+"""A translator, regard's own or OPUS-MT's, translates without torch, the same as with it."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
@@ -40,6 +41,12 @@ KINDS: list[dict[str, object]] = [
     {"kv_heads": 2, "head_width": 16, "attention_bias": False, "attention_output_bias": False},
     {"feedforward_bias": False, "activation": "gelu"},
 ]
+MARIANS: list[dict[str, object]] = [
+    {},
+    {"tied": "target", "source_vocab": 50, "scale_embeddings": False},
+    {"tied": "none", "activation": "silu"},
+]
+"""What differs among models that transformers' Marian can be."""
 ROWS = [[5, 6, 7, 2], [9, 2], [11, 12, 13, 14, 15, 16, 2]]
 
 
@@ -47,15 +54,19 @@ def config(**others: object) -> Seq2SeqConfig:
     return Seq2SeqConfig(**SIZES | others)  # type: ignore[arg-type]
 
 
-def write(directory: Path, *, int8: bool = False, **others: object) -> Path:
+def write(directory: Path, *, int8: bool = False, style: store.Style = "regard", **others: object) -> Path:
     model = build(config(**others))
     initialize(model, seed=3)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3.0)
     directory.mkdir(exist_ok=True)
-    store.write(directory, Stored(quantize(model) if int8 else model, Generation(start=1, end=(2,), pad=0)))
+    store.write(directory, Stored(quantize(model) if int8 else model, Generation(start=1, end=(2,), pad=0)), style)
     return directory
+
+
+def write_marian(directory: Path, **others: object) -> Path:
+    return write(directory, style="huggingface", positions="sinusoidal_halves", output_bias=True, **others)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -82,6 +93,43 @@ def test_what_is_written_without_the_network_is_written_with_it(
     assert light.write(ROWS, beam=3) == before
     for name, tensor in contents(light.network).items():
         assert torch.equal(tensor, contents(store.read(tmp_path).model)[name]), name
+
+
+@compiled_only
+@pytest.mark.parametrize("kind", MARIANS, ids=str)
+def test_an_opus_directory_is_used_as_it_is(kind: dict[str, object], tmp_path: Path) -> None:
+    light = load(write_marian(tmp_path / "theirs", **kind))
+    own = load(write(tmp_path / "ours", positions="sinusoidal_halves", output_bias=True, **kind))
+    assert isinstance(light, Translator)
+    assert light.config == store.read(tmp_path / "theirs").config
+    assert light.generation == own.generation
+    before = light.write(ROWS, beam=3)
+    assert isinstance(light._network, Unopened), "to translate, nobody needs the modules"
+    assert own.write(ROWS, beam=3) == before
+    for name, tensor in contents(light.network).items():
+        assert torch.equal(tensor, contents(store.read(tmp_path / "theirs").model)[name]), name
+    assert light.write(ROWS, beam=3) == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "left over", "shape"])
+def test_an_opus_directory_that_does_not_fit_is_refused(damage: str, tmp_path: Path) -> None:
+    path = write_marian(tmp_path) / "model.safetensors"
+    tensors = load_file(path)
+    match damage:
+        case "missing":
+            del tensors["model.encoder.layers.1.fc1.weight"]
+        case "left over":
+            tensors["more"] = torch.zeros(3)
+        case "shape":
+            tensors["final_logits_bias"] = torch.zeros(61)
+    save_file(tensors, path)
+    named = {
+        "missing": r"encoder\.blocks\.1\.feedforward\.up\.weight",
+        "left over": "more",
+        "shape": "final_logits_bias",
+    }
+    with pytest.raises(WeightsError, match=named[damage]):
+        load(tmp_path)
 
 
 @compiled_only
@@ -162,8 +210,9 @@ def test_arrays_are_those_of_the_library(tmp_path: Path) -> None:
     ],
     ids=["box", "directory"],
 )
-def test_torch_is_not_imported(program: str, tmp_path: Path) -> None:
-    folder = write(tmp_path / "model")
+@pytest.mark.parametrize("whose", [write, write_marian])
+def test_torch_is_not_imported(program: str, whose: Callable[[Path], Path], tmp_path: Path) -> None:
+    folder = whose(tmp_path / "model")
     start, end = "import sys, regard; ", "; assert not {'torch', 'transformers'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", start + program + end, str(folder)], check=True, timeout=120)
 

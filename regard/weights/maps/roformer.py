@@ -1,14 +1,17 @@
 """RoFormer: BERT with rotary positions. Its rotary pairs are neighbours, ours are halves of a head."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from regard.blocks.positions import sinusoidal
 from regard.models.config import BlockConfig, EncoderConfig
 from regard.weights.maps.bert import block_rows, embedding_rows, encoder_settings, masked_lm_rows, which_head
 from regard.weights.maps.settings import activation, decimal, labels, must_be, number
 from regard.weights.maps.table import Foreign, Row, pairs_to_halves, part
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> EncoderConfig:
@@ -63,6 +66,8 @@ def rows(config: BlockConfig) -> list[Row]:
 
 
 def computed(config: BlockConfig) -> dict[str, Tensor]:
+    from regard.blocks.positions import sinusoidal
+
     assert isinstance(config, EncoderConfig)
     prefix = "" if config.head == "none" else "roformer."
     return {f"{prefix}encoder.embed_positions.weight": sinusoidal(config.context, config.one_head, interleaved=False)}

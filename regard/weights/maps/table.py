@@ -1,20 +1,27 @@
 """The shape of a name table: rows of (ours, theirs), read in both directions.
 
 A `*` stands for a block's number. Where the numbers themselves lie differently, the row says how in both
-directions; everything else is a plain renaming. A tensor that no row knows is an error.
+directions; everything else is a plain renaming. A tensor that no row knows is an error. A plain renaming works on
+numpy's arrays just as well, for who does without torch.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import WeightsError
 from regard.models.config import BlockConfig
 from regard.wording import counted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Numbers = TypeVar("Numbers")
+"""Tensors, or arrays."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ def thirds(*, transposed: bool) -> Layout:
         return [third.t() if transposed else third for third in theirs.tensor_split(3, dim=-1)]
 
     def to_theirs(ours: Sequence[Tensor]) -> Tensor:
+        import torch
+
         return torch.cat([third.t() if transposed else third for third in ours], dim=-1)
 
     return Layout(to_ours, to_theirs)
@@ -105,11 +114,11 @@ def part(ours: str, theirs: str, layout: Layout = SAME) -> list[Row]:
     ]
 
 
-def to_ours(theirs: Mapping[str, Tensor], foreign: Foreign, rows: list[Row], where: Path) -> dict[str, Tensor]:
+def to_ours(theirs: Mapping[str, Numbers], foreign: Foreign, rows: list[Row], where: Path) -> dict[str, Numbers]:
     """Their tensors under our names."""
     bare = not any(name.startswith(foreign.prefix) for name in theirs)  # a base model, saved without its prefix
     left = {name: tensor for name, tensor in theirs.items() if not _matches_any(foreign.no_weights, name)}
-    ours: dict[str, Tensor] = {}
+    ours: dict[str, Numbers] = {}
     for entry in rows:
         for pattern in (entry.theirs, *entry.copies):
             pattern = pattern.removeprefix(foreign.prefix) if bare else pattern
@@ -144,7 +153,7 @@ def to_theirs(ours: Mapping[str, Tensor], foreign: Foreign, rows: list[Row], *, 
     return theirs
 
 
-def _laid_out(entry: Row, tensor: Tensor, name: str, where: Path) -> Sequence[Tensor]:
+def _laid_out(entry: Row, tensor: Any, name: str, where: Path) -> Sequence[Any]:
     try:
         return entry.layout.to_ours(tensor)
     except (RuntimeError, ValueError):  # a shape that cannot be cut or reordered like this
