@@ -47,6 +47,9 @@ BREAK = re.compile(r"\n|<br(?=[\s/>])", re.IGNORECASE)
 LONGEST_TAG = 2000
 """Or many that are never closed would each be read to the end."""
 
+ADDED = "added"
+"""The name of a space that is not in the text."""
+
 Kind = Literal["text", "fixed", "open", "close", "single", "run"]
 
 
@@ -55,7 +58,7 @@ class _Bit:
     kind: Kind
     raw: str
     name: str = ""
-    """Of a tag, or "[": what closes it must have the same."""
+    """Of a tag, or "[": what closes it must have the same; or ADDED."""
     opens: bool = False
     closes: bool = False
     left: int = 0
@@ -147,7 +150,7 @@ class _Scanner:
 
     def _space(self, end: int) -> int:
         """Behind a break, for words not to run together. It is taken away when the mark is written."""
-        self.found.append(_Bit("text", " "))
+        self.found.append(_Bit("text", " ", ADDED))
         return end
 
     def _tag(self, start: int) -> int:
@@ -170,7 +173,8 @@ class _Scanner:
         bare = last.raw.rstrip(" \t")
         while self.raw[end : end + 1] in (" ", "\t"):
             end += 1
-        white, last.raw = last.raw[len(bare) :], bare
+        white = "" if last.name == ADDED else last.raw[len(bare) :]  # behind another break, the space is ours
+        last.raw = bare
         self._add("single", start, end)
         self.found[-1].raw = white + self.found[-1].raw
         return self._space(end) if start and end < len(self.raw) else end

@@ -236,6 +236,12 @@ def test_translations_cannot_become_blocks(raw: str, new: str, expected: str) ->
     assert parse(raw).render([Passage(new)]) == expected
 
 
+@pytest.mark.parametrize("raw", ["a<br><br>", "[r]<br> <br>b", "*r* <br><br/> <br>b", "one  \n<br>two"])
+def test_a_break_after_a_break_gets_no_space_between(raw: str) -> None:
+    document = parse(raw)
+    assert document.render(document.passages) == raw
+
+
 def test_a_break_goes_with_its_words() -> None:
     document = parse("> one  \n> two")
     assert document.passages[0].text == "one two"
