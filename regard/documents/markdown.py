@@ -30,7 +30,7 @@ NOTE = re.compile(r"[ \t]{0,3}+\[\^[^\s\[\]]++\]:[ \t]++")
 DELIMITERS = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+(?:\||$))++[ \t]*+$")
 PIPE = re.compile(r"(?<!\\)\|")
 ALERT = re.compile(r"[ \t]*+\[![\w-]++\][+-]?(?:[ \t]++|$)")
-CONTAINER = re.compile(r"[ \t]*+:{3,}+[ \t]*+(?:[\w-]++|\{[^{}]*+\})*+(?:[ \t]++|$|\[)")
+CONTAINER = re.compile(r"[ \t]*+:{3,}+[ \t]*+(?:[\w-]++|\{[^{}]*+\})*+(?:[ \t]++|$|\[[ \t]*+)")
 ADMONITION = re.compile(r'[ \t]*+(?:(?:!!!|\?{3}\+?)[ \t]++[\w -]*+(?:"|$)|===[ \t]++")')
 """The labels of boxes, up to their titles: > [!NOTE] Title, :::note Title, :::note[Title], !!! note "Title"."""
 DEEPEST = 20
