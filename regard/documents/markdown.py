@@ -31,7 +31,7 @@ DELIMITERS = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+(?:\||$))++[ \t]*+$"
 PIPE = re.compile(r"(?<!\\)\|")
 ALERT = re.compile(r"[ \t]*+\[![\w-]++\][+-]?(?:[ \t]++|$)")
 CONTAINER = re.compile(r"[ \t]*+:{3,}+[ \t]*+(?:[\w-]++|\{[^{}]*+\})*+(?:[ \t]++|$|\[[ \t]*+)")
-ADMONITION = re.compile(r'[ \t]*+(?:(?:!!!|\?{3}\+?)[ \t]++[\w -]*+(?:"|$)|===[ \t]++")')
+ADMONITION = re.compile(r'[ \t]*+(?:(?:!!!|\?{3}\+?)[ \t]++[\w -]*+(?:"[ \t]*+|$)|===[ \t]++"[ \t]*+)')
 """The labels of boxes, up to their titles: > [!NOTE] Title, :::note Title, :::note[Title], !!! note "Title"."""
 DEEPEST = 20
 """Lists in lists on one line; each is looked for in all the rest of it."""
@@ -208,7 +208,7 @@ class _Reader:
             start = column_of(line.raw, len(line.prefix) + len(matched(INDENT, opening)))
             self._begin_item(start, start + 4)
         line.prefix += opening
-        self._title(line, line.text.removesuffix({'"': '"', "[": "]"}.get(opening[-1], "")))
+        self._title(line, line.text.removesuffix({'"': '"', "[": "]"}.get(opening.rstrip()[-1], "")).rstrip())
 
     def _heading(self, line: _Line) -> None:
         self._end_paragraph()

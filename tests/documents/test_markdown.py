@@ -199,7 +199,7 @@ def test_lines_of_a_paragraph_become_one() -> None:
         (":::note\nOne\n:::\nTwo", ["One", "Two"]),
         ("One\n::: tip A title\nTwo\n:::", ["One", "A title", "Two"]),
         (":::note[A title]\nOne\n:::", ["A title", "One"]),
-        (":::note[ A title]\nOne\n:::", ["A title", "One"]),
+        (":::note[ A title ]\nOne\n:::", ["A title", "One"]),
         ("::: {.note}\nOne\n:::", ["One"]),
         ("One\n$$\nx = y\n$$\nTwo", ["One", "Two"]),
         ("$$ x\n= y $$\nOne", ["One"]),
