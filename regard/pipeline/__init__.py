@@ -28,7 +28,6 @@ from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
 from regard.weights.arrays import unopened
 from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_shortlist, read_settings_file
-from regard.weights.foreign import unopened_foreign
 
 if TYPE_CHECKING:
     from regard.pipeline.images import Viewer
@@ -78,8 +77,12 @@ def _without_torch(path: Path) -> Translator | None:
             return None
         found = unopened(settings.config, path / ONE_FILE, int8=settings.int8)
         light = None if found is None else (found, settings.generation)
+    elif "model_type" in raw:
+        from regard.weights.foreign import unopened_foreign  # the tables of names are for who needs them
+
+        light = unopened_foreign(path, raw)
     else:
-        light = unopened_foreign(path, raw) if "model_type" in raw else None
+        return None
     if light is None:
         return None
     weights, generation = light

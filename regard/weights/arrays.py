@@ -71,9 +71,7 @@ class Unopened:
 
 def unopened(config: Seq2SeqConfig, path: Path, *, int8: bool) -> Unopened | None:
     """The model of one file, where it can be used without torch; whoever opens it with torch says what is wrong."""
-    if not path.is_file() or not can_compile(config):
-        return None
-    arrays = read_arrays(path)
+    arrays = read_arrays(path) if path.is_file() else None
     return None if arrays is None else as_unopened(config, arrays, path.parent, int8=int8)
 
 
