@@ -29,14 +29,20 @@ def lines_to(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         yield say
         return
+    with drafted(path) as draft, draft.open("w", encoding="utf-8") as file:
+        yield lambda line: print(line, file=file, flush=True)
+
+
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """Where to write a file that takes its name when all is written."""
     if path.is_dir():
         raise OutputError(f"{path}: is a directory")
     path = path.resolve()  # through a link, not in its place
     # a device or a pipe is written to as it is: it must never be replaced by a file
     draft = path if path.exists() and not path.is_file() else path.with_name(f".{path.name}.draft")
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield lambda line: print(line, file=file, flush=True)
+        yield draft
         if draft != path:
             draft.replace(path)
     except OSError as problem:

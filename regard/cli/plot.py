@@ -44,9 +44,8 @@ def command(runs: tuple[Path, ...], picture: Path | None) -> None:
             axis.grid(alpha=0.3)
     axes.flat[0].legend()
     try:
-        figure.savefig(picture, dpi=120)
-    except OSError as error:
-        raise OutputError(f"{picture}: cannot be written ({error.strerror})") from None
+        with output.drafted(picture) as draft:
+            figure.savefig(draft, dpi=120, format=picture.suffix[1:] or "png")
     except ValueError as error:  # a format that there is not
         raise OutputError(f"{picture}: cannot be written ({error})") from None
     output.say(str(picture))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from regard.data.sources import Pair
     from regard.pipeline import Translator
+    from regard.training.loop import Batches
     from regard.training.recipe import Recipe
     from regard.training.state import Progress
     from regard.training.translation import Prepared
@@ -89,7 +90,7 @@ def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", res
             Job(
                 loss=prepared.loss,
                 model=prepared.model,
-                batches=prepared.epochs,
+                batches=batches_of(prepared),
                 validate=lambda: validate(prepared, device),
                 settings=recipe.train,
                 seed=recipe.seed,
@@ -111,6 +112,21 @@ def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", res
         names = used[0].name if len(used) == 1 else f"{used[0].name} … {used[-1].name}"
         say(f"{run / 'model'}: the mean of {counted(len(used), 'checkpoint')} ({names})")
     return progress
+
+
+def batches_of(prepared: "Prepared") -> "Batches":
+    """Pairs to learn from; where the recipe asks for the risk, with what the model makes of them by itself."""
+    train = prepared.recipe.train
+    if not train.risk:
+        return prepared.epochs
+    from regard.evaluation.proposals import Proposals
+    from regard.pipeline import Translator
+    from regard.training.risk import Judging
+
+    translator = Translator(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
+    propose = Proposals(translator, train.risk_width)
+    start, pad = prepared.epochs.start, prepared.epochs.pad
+    return lambda epoch: Judging(prepared.epochs(epoch), propose, start=start, pad=pad)
 
 
 def validate(prepared: "Prepared", device: "torch.device") -> dict[str, Any]:

@@ -264,7 +264,10 @@ def _lines(path: Path, longest: int) -> Iterator[str | Bad]:
                 too_long = Bad("longer than a line may be", f"has more than {longest:,} characters (longest_line)")
                 yield too_long if cut else _text(raw, longest, too_long)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}:{number + 1}: the gzip file is cut short or damaged here ({error})") from None
+        # what was unpacked ahead of the damage is lost with it, and may have been some thousand lines
+        raise InputError(
+            f"{path}:{number + 1}: the gzip file is cut short or damaged, here or some way on ({error})"
+        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
 

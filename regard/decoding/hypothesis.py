@@ -41,5 +41,10 @@ class Hypothesis:
         return sum(self.token_log_probabilities)
 
     @property
+    def said(self) -> list[int]:
+        """All tokens, the end token included."""
+        return self.tokens if self.end is None else [*self.tokens, self.end]
+
+    @property
     def ended(self) -> bool:
         return self.end is not None

@@ -83,8 +83,11 @@ class Translator(Model):
         ]
 
     def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
-        settings = search_settings(self.generation, options)
-        return [found[0].tokens for found in self._search([self._source(row) for row in rows], settings)]
+        return [found[0].tokens for found in self.hypotheses(rows, **options)]
+
+    def hypotheses(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[Hypothesis]]:
+        """What was found for each source, best first: tokens in, tokens out."""
+        return self._search([self._source(row) for row in rows], search_settings(self.generation, options))
 
     def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
         compiled = self._compiled()

@@ -6,6 +6,7 @@ holds more than a slice of the logits, and it has the gradients of a slice at ha
 R rows (tokens)  D width  V vocabulary
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -85,3 +86,54 @@ def projected_cross_entropy(
     """The loss summed over rows, and the log-likelihood of the labels (without smoothing, without gradient)."""
     loss, likelihood = _ProjectedCrossEntropy.apply(states_RD, weight_VD, bias_V, labels_R, smoothing)  # type: ignore[no-untyped-call]
     return loss, likelihood
+
+
+class _ProjectedLogLikelihoods(torch.autograd.Function):
+    """log-softmax(states weightᵀ + bias) at the labels. What a row counts for is known only when all have been seen,
+    so the logits are made again on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor) -> Tensor:
+        own_R = states_RD.new_empty(len(states_RD))
+        for part, log_RV in _log_probabilities(states_RD, weight_VD, bias_V):
+            own_R[part] = log_RV.gather(1, labels_R[part, None])[:, 0]
+        ctx.save_for_backward(states_RD, weight_VD, bias_V, labels_R)
+        return own_R
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        states_RD, weight_VD, bias_V, labels_R = ctx.saved_tensors
+        (grad_R,) = grads
+        grad_states = torch.empty_like(states_RD)
+        grad_weight = torch.zeros_like(weight_VD)
+        grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
+        for part, log_RV in _log_probabilities(states_RD, weight_VD, bias_V):
+            grad_R1 = grad_R[part, None]
+            grad_RV = log_RV.exp_().mul_(-grad_R1).scatter_add_(1, labels_R[part, None], grad_R1)
+            torch.mm(grad_RV, weight_VD, out=grad_states[part])
+            grad_weight.addmm_(grad_RV.T, states_RD[part])
+            if grad_bias is not None:
+                grad_bias += grad_RV.sum(0)
+        return grad_states, grad_weight, grad_bias, None
+
+
+def _log_probabilities(states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
+    """A slice of rows at a time, in a room that the next slice uses again."""
+    vocab = len(weight_VD)
+    parts = slices(len(states_RD), vocab)
+    room_RV = states_RD.new_empty(min(parts[0].stop, len(states_RD)), vocab)
+    for part in parts:
+        rows_RD = states_RD[part]
+        log_RV = torch.mm(rows_RD, weight_VD.T, out=room_RV[: len(rows_RD)])
+        if bias_V is not None:
+            log_RV += bias_V
+        highest_R1 = log_RV.amax(1, keepdim=True)
+        log_RV -= highest_R1
+        log_RV -= log_RV.exp().sum(1, keepdim=True).log_()
+        yield part, log_RV
+
+
+def projected_log_likelihoods(states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor) -> Tensor:
+    """The log-likelihood of each row's label, to be made a loss of."""
+    own_R: Tensor = _ProjectedLogLikelihoods.apply(states_RD, weight_VD, bias_V, labels_R)  # type: ignore[no-untyped-call]
+    return own_R

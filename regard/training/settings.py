@@ -37,6 +37,11 @@ class TrainSettings:
     label_smoothing: float = 0.1
     agreement: float = 0.0
     """R-Drop: how much two passes with different dropout must agree (5 in its paper). An update takes twice as long."""
+    risk: float = 0.0
+    """Of the loss, the share that is the expected loss of BLEU of what the model writes by itself; 0 for none. For a
+    model that translates already: each update begins with a search."""
+    risk_width: int = 6
+    """Translations of a source that are found and compared with its target."""
     average: int = 1
     """The model that comes out is the mean of the last so many validated checkpoints."""
     average_best: bool = False
@@ -66,7 +71,13 @@ class TrainSettings:
         for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "agreement"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
-        for name in ("label_smoothing", "moving_average"):
+        if self.risk_width < 2:
+            raise ConfigError(f"risk_width must be at least 2, not {self.risk_width}: one translation has no better")
+        if self.risk and self.agreement:
+            raise ConfigError("risk and agreement are two ways to go on: use one of them")
+        if self.risk and self.parallel == "fsdp":
+            raise ConfigError("risk needs the whole model to translate with: use parallel = 'ddp'")
+        for name in ("label_smoothing", "moving_average", "risk"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be in 0 … 1, but is {getattr(self, name)}")
         if not 0 <= self.lr_floor <= 1:

@@ -4,17 +4,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batching import Batch
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import Memory, Seq2Seq
 from regard.training.consistency import consistent_cross_entropy
-from regard.training.losses import projected_cross_entropy
+from regard.training.losses import projected_cross_entropy, projected_log_likelihoods
+from regard.training.risk import Judged, risk
 
 
 class TranslationLoss(nn.Module):
     """A translation model and its loss as one module, so that whatever wraps modules (DDP, FSDP) can wrap it."""
 
-    def __init__(self, model: Seq2Seq, smoothing: float, agreement: float = 0.0) -> None:
+    def __init__(self, model: Seq2Seq, smoothing: float, agreement: float = 0.0, risk: float = 0.0) -> None:
         super().__init__()
-        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+        self.model, self.smoothing, self.agreement, self.risk = model, smoothing, agreement, risk
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and log-likelihood, both summed over the real tokens of the batch."""
@@ -31,4 +32,23 @@ class TranslationLoss(nn.Module):
                 return consistent_cross_entropy(
                     states_RD, output.weight, output.bias, labels_R, self.smoothing, self.agreement
                 )
-            return projected_cross_entropy(states_RD, output.weight, output.bias, labels_R, self.smoothing)
+            loss, likelihood = projected_cross_entropy(states_RD, output.weight, output.bias, labels_R, self.smoothing)
+        if isinstance(batch, Judged):
+            loss = (1 - self.risk) * loss + self.risk * self.risks(batch, memory)
+        return loss, likelihood
+
+    def risks(self, batch: Judged, memory: Memory) -> Tensor:
+        """Summed over the sources, each as much as its target has tokens."""
+        said_RL, labels_RL, present_RL = (
+            each.flatten(0, 1) for each in (batch.said_BKL, batch.said_labels_BKL, batch.said_present_BKL)
+        )
+        again = Memory(*(each.repeat_interleave(batch.said_BKL.shape[1], 0) for each in memory))
+        states_RLD = self.model.states(said_RL, again, present_RL)
+        output = self.model.output
+        with torch.autocast(states_RLD.device.type, enabled=False):
+            own = projected_log_likelihoods(
+                states_RLD[present_RL].float(), output.weight, output.bias, labels_RL[present_RL]
+            )
+        own_RL = own.new_zeros(present_RL.shape).masked_scatter(present_RL, own)
+        each_B = risk(own_RL.view(batch.said_BKL.shape), batch.said_present_BKL, batch.worth_BK)
+        return (each_B * batch.target_present_BL.sum(1)).sum()

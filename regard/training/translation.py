@@ -162,7 +162,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
         world=workers.count,
     )
     valid = _readable(valid_pairs(recipe.data)[0], tokenizer, model.config.context, say)
-    loss = TranslationLoss(model, recipe.train.label_smoothing, recipe.train.agreement)
+    loss = TranslationLoss(model, recipe.train.label_smoothing, recipe.train.agreement, recipe.train.risk)
     return Prepared(
         recipe=recipe,
         run=run,

@@ -51,6 +51,23 @@ def test_a_model_learns_further(regard: Run, tmp_path: Path) -> None:
     assert "weights" not in json.loads((tmp_path / "again" / "model" / "config.json").read_text())
 
 
+def test_a_model_learns_from_what_it_writes(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    """The risk: the same twice, also when the run was stopped between."""
+    (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=4), encoding="utf-8")
+    changes = (DATA, "data.max_tokens=40", "train.risk=0.5", "train.risk_width=3")
+    regard("train", "more.toml", "run", *(word for one in changes for word in ("--set", one)))
+    plain = regard("train", "more.toml", "plain", *(word for one in changes[:2] for word in ("--set", one)))
+    assert "4/4" in plain.stderr
+    assert losses(tmp_path / "run") != losses(tmp_path / "plain")
+
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "model")
+    shutil.rmtree(tmp_path / "again" / "state" / "00000004")
+    regard("train", "--resume", "again")
+    weights = [(tmp_path / run / "model" / "model.safetensors").read_bytes() for run in ("run", "again", "plain")]
+    assert weights[0] == weights[1] != weights[2]
+
+
 def test_an_opus_model_learns_further(regard: Run, folders: Folders, tmp_path: Path) -> None:
     """Its own tokenizer, and its own tokens for start and padding."""
     (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=4), encoding="utf-8")

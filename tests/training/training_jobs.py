@@ -54,7 +54,7 @@ def job(run: Path, *, report: Callable[[dict[str, Any]], None] = lambda record: 
     run.mkdir(exist_ok=True)
     settings = replace(SETTINGS, **changes)
     return Job(
-        loss=TranslationLoss(model, settings.label_smoothing, settings.agreement),
+        loss=TranslationLoss(model, settings.label_smoothing, settings.agreement, settings.risk),
         model=model,
         batches=Epoch,
         validate=lambda: {"score": -float(sum(p.detach().square().sum() for p in model.parameters()))},
