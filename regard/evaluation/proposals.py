@@ -8,7 +8,7 @@ from regard.pipeline import Translator
 from regard.training.risk import Said
 
 SPARE = 20
-"""Tokens that a translation may have more than the longest target of its batch: some models do not know when to stop."""
+"""Tokens that a translation may have more than the longest target of its batch: not all models know when to stop."""
 
 
 class Proposals:
