@@ -38,17 +38,17 @@ def drafted(path: Path) -> Iterator[Path]:
     """Where to write a file that takes its name when all is written."""
     if path.is_dir():
         raise OutputError(f"{path}: is a directory")
-    path = path.resolve()  # through a link, not in its place
+    place = path.resolve()  # through a link, not in its place
     # a device or a pipe is written to as it is: it must never be replaced by a file
-    draft = path if path.exists() and not path.is_file() else path.with_name(f".{path.name}.draft")
+    draft = place if place.exists() and not place.is_file() else place.with_name(f".{place.name}.draft")
     try:
         yield draft
-        if draft != path:
-            draft.replace(path)
+        if draft != place:
+            draft.replace(place)
     except OSError as problem:
         raise OutputError(f"{path}: cannot be written ({problem.strerror})") from None
     finally:
-        if draft != path:
+        if draft != place:
             draft.unlink(missing_ok=True)
 
 

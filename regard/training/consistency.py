@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.training.losses import at_hand, slices
+from regard.training.losses import at_hand, log_probabilities, slices
 
 
 class _ConsistentCrossEntropy(torch.autograd.Function):
@@ -40,10 +40,7 @@ class _ConsistentCrossEntropy(torch.autograd.Function):
             wanted_R1 = labels_R[part, None]
             logs, powers = [], []
             for states_RD, log_room, room in zip(states_2RD.chunk(2), rooms[:2], rooms[2:], strict=True):
-                log_RV = torch.mm(states_RD[part], weight_VD.T, out=log_room[: len(wanted_R1)])
-                if bias_V is not None:
-                    log_RV += bias_V
-                log_RV -= log_RV.logsumexp(1, keepdim=True)
+                log_RV = log_probabilities(states_RD[part], weight_VD, bias_V, log_room)
                 own_R1 = log_RV.gather(1, wanted_R1)
                 likelihood += half * own_R1.sum(dtype=torch.float64)
                 loss -= half * (1 - smoothing) * own_R1.sum(dtype=torch.float64)

@@ -119,18 +119,19 @@ class _ProjectedLogLikelihoods(torch.autograd.Function):
 
 def _log_probabilities(states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
     """A slice of rows at a time, in a room that the next slice uses again."""
-    vocab = len(weight_VD)
-    parts = slices(len(states_RD), vocab)
-    room_RV = states_RD.new_empty(min(parts[0].stop, len(states_RD)), vocab)
+    parts = slices(len(states_RD), len(weight_VD))
+    room_RV = states_RD.new_empty(min(parts[0].stop, len(states_RD)), len(weight_VD))
     for part in parts:
-        rows_RD = states_RD[part]
-        log_RV = torch.mm(rows_RD, weight_VD.T, out=room_RV[: len(rows_RD)])
-        if bias_V is not None:
-            log_RV += bias_V
-        highest_R1 = log_RV.amax(1, keepdim=True)
-        log_RV -= highest_R1
-        log_RV -= log_RV.exp().sum(1, keepdim=True).log_()
-        yield part, log_RV
+        yield part, log_probabilities(states_RD[part], weight_VD, bias_V, room_RV)
+
+
+def log_probabilities(rows_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, room_RV: Tensor) -> Tensor:
+    """log-softmax(rows weightᵀ + bias), in the first rows of a room that is there."""
+    log_RV = torch.mm(rows_RD, weight_VD.T, out=room_RV[: len(rows_RD)])
+    if bias_V is not None:
+        log_RV += bias_V
+    log_RV -= log_RV.logsumexp(1, keepdim=True)
+    return log_RV
 
 
 def projected_log_likelihoods(states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor) -> Tensor:

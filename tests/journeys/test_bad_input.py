@@ -203,7 +203,7 @@ def test_a_picture_that_cannot_be_written(regard: Run, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.jsonl").write_text('{"kind": "train", "update": 1, "loss": 2.5}\n')
     done = regard("plot", "run", "-o", "nowhere/curves.png", code=6)
-    assert complaint(done) == f"regard: {tmp_path}/nowhere/curves.png: cannot be written (No such file or directory)"
+    assert complaint(done) == "regard: nowhere/curves.png: cannot be written (No such file or directory)"
     assert "'docx'" in complaint(regard("plot", "run", "-o", "curves.docx", code=6))
     assert [path.name for path in tmp_path.iterdir()] == ["run"], "and nothing half done is left"
 
