@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.training.losses import at_hand, log_probabilities, slices
+from regard.training.losses import Products, at_hand, slices
 
 
 class _ConsistentCrossEntropy(torch.autograd.Function):
@@ -27,25 +27,29 @@ class _ConsistentCrossEntropy(torch.autograd.Function):
         labels_R: Tensor,
         smoothing: float,
         agreement: float,
+        half: bool,
     ) -> tuple[Tensor, Tensor]:
         vocab, rows = len(weight_VD), len(labels_R)
-        half, strength = 0.5, agreement / 4
+        share, strength = 0.5, agreement / 4
         grad_states = torch.empty_like(states_2RD)
         grad_weight = torch.zeros_like(weight_VD)
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
         loss, likelihood = (torch.zeros((), dtype=torch.float64, device=states_2RD.device) for _ in range(2))
         parts = slices(rows, 4 * vocab)  # of four such matrices at a time
-        rooms = [states_2RD.new_empty(min(parts[0].stop, rows), vocab) for _ in range(4)]
+        most = min(parts[0].stop, rows)
+        rooms = [states_2RD.new_empty(most, vocab) for _ in range(4)]
+        products = Products(weight_VD, bias_V, most, half)
         for part in parts:
             wanted_R1 = labels_R[part, None]
             logs, powers = [], []
             for states_RD, log_room, room in zip(states_2RD.chunk(2), rooms[:2], rooms[2:], strict=True):
-                log_RV = log_probabilities(states_RD[part], weight_VD, bias_V, log_room)
+                log_RV = products.logits(states_RD[part], log_room)
+                log_RV -= log_RV.logsumexp(1, keepdim=True)
                 own_R1 = log_RV.gather(1, wanted_R1)
-                likelihood += half * own_R1.sum(dtype=torch.float64)
-                loss -= half * (1 - smoothing) * own_R1.sum(dtype=torch.float64)
+                likelihood += share * own_R1.sum(dtype=torch.float64)
+                loss -= share * (1 - smoothing) * own_R1.sum(dtype=torch.float64)
                 if smoothing:
-                    loss -= half * smoothing / vocab * log_RV.sum(dtype=torch.float64)
+                    loss -= share * smoothing / vocab * log_RV.sum(dtype=torch.float64)
                 logs.append(log_RV)
                 powers.append(torch.exp(log_RV, out=room[: len(wanted_R1)]))
             d_RV = logs[0].sub_(logs[1])
@@ -53,18 +57,17 @@ class _ConsistentCrossEntropy(torch.autograd.Function):
             loss += strength * (means[0] - means[1]).sum(dtype=torch.float64)
             # p (1/2 + strength (1 + sign (d - mean))) - strength x the other's p - target / 2
             grads = [
-                torch.add(half + strength - sign * strength * mean_R1, d_RV, alpha=sign * strength, out=room)
+                torch.add(share + strength - sign * strength * mean_R1, d_RV, alpha=sign * strength, out=room)
                 for sign, mean_R1, room in zip((1, -1), means, (logs[1], rooms[0][: len(d_RV)]), strict=True)
             ]
-            halves = zip(states_2RD.chunk(2), grad_states.chunk(2), grads, powers, powers[::-1], strict=True)
-            for states_RD, grad_RD, grad_RV, own_RV, other_RV in halves:
+            passes = zip(states_2RD.chunk(2), grad_states.chunk(2), grads, powers, powers[::-1], strict=True)
+            for states_RD, grad_RD, grad_RV, own_RV, other_RV in passes:
                 grad_RV.mul_(own_RV).sub_(other_RV, alpha=strength)
-                target_R1 = grad_RV.new_full(wanted_R1.shape, half * (smoothing - 1))
+                target_R1 = grad_RV.new_full(wanted_R1.shape, share * (smoothing - 1))
                 grad_RV.scatter_add_(1, wanted_R1, target_R1)
                 if smoothing:
-                    grad_RV -= half * smoothing / vocab
-                torch.mm(grad_RV, weight_VD, out=grad_RD[part])
-                grad_weight.addmm_(grad_RV.T, states_RD[part])
+                    grad_RV -= share * smoothing / vocab
+                products.back(grad_RV, states_RD[part], grad_RD[part], grad_weight)
                 if grad_bias is not None:
                     grad_bias += grad_RV.sum(0)
         ctx.save_for_backward(grad_states, grad_weight, grad_bias)
@@ -73,14 +76,21 @@ class _ConsistentCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return (*at_hand(ctx, grads[0]), None, None, None)
+        return (*at_hand(ctx, grads[0]), None, None, None, None)
 
 
 def consistent_cross_entropy(
-    states_2RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, smoothing: float, agreement: float
+    states_2RD: Tensor,
+    weight_VD: Tensor,
+    bias_V: Tensor | None,
+    labels_R: Tensor,
+    smoothing: float,
+    agreement: float,
+    *,
+    half: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The loss summed over rows, and the log-likelihood of the labels: the mean of the two halves of the states."""
     loss, likelihood = _ConsistentCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        states_2RD, weight_VD, bias_V, labels_R, smoothing, agreement
+        states_2RD, weight_VD, bias_V, labels_R, smoothing, agreement, half
     )
     return loss, likelihood

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.blocks.half import in_halves
 from regard.data.batching import Batch
 from regard.errors import TrainingError
 from regard.training import state
@@ -77,6 +78,8 @@ class _Run:
 
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
+        if job.settings.dtype == "bfloat16" and job.device.type == "cpu":
+            in_halves(job.model)
         self.module = job.workers.wrap(job.loss)
         self.optimizers = make_optimizers(job.model, job.settings)
         self.average = None
@@ -169,8 +172,13 @@ class _Run:
             try:
                 return self.attempt(chunk, pieces, tokens)
             except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error) or not self.job.workers.alone:
+                if not _out_of_memory(error):
                     raise
+                if not self.job.workers.alone:  # the others are in the middle of an exchange of gradients
+                    fewer = "lower batch_tokens, and raise accumulate for as many an update"
+                    raise TrainingError(
+                        f"out of memory, and with several processes no batch is split: {fewer}"
+                    ) from None
                 pieces *= 2
                 if pieces > max(len(batch.rows) for batch in chunk):
                     raise TrainingError("out of memory with a single pair; filter longer ones") from None
@@ -181,7 +189,8 @@ class _Run:
 
         def learn(module: nn.Module, batches: Sequence[Batch]) -> Tensor:
             sums = torch.zeros(2, dtype=torch.float64, device=self.job.device)
-            half = torch.autocast(self.job.device.type, torch.bfloat16, enabled=self.settings.dtype == "bfloat16")
+            device = self.job.device.type
+            half = torch.autocast(device, torch.bfloat16, enabled=self.settings.dtype == "bfloat16" and device != "cpu")
             module.train()
             for number, batch in enumerate(batches, 1):
                 with workers.without_sync(module, last=number == len(batches)), half:

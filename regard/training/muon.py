@@ -2,7 +2,7 @@
 
 A gradient's momentum, U S Vᵀ, is dominated by a few directions; Muon steps along U Vᵀ, whose singular values are all 1.
 No decomposition is needed: a few iterations of an odd polynomial drive every singular value towards 1. Matrices of one
-shape go through them together, in float32 (torch.optim.Muon takes them one by one, in bfloat16, slow on a CPU).
+shape go through them together (torch.optim.Muon takes them one by one, and always in bfloat16: not all CPUs have it).
 
 G matrices of one shape  N rows  M columns
 """
@@ -24,8 +24,17 @@ LIKE_ADAMW = 0.2
 class Muon(torch.optim.Optimizer):
     """For the matrices of linear parts; embeddings, norms and biases are AdamW's."""
 
-    def __init__(self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self,
+        matrices: Iterable[nn.Parameter],
+        lr: float,
+        weight_decay: float = 0.0,
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """The iterations run in `dtype`; bfloat16 is enough for them."""
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -39,7 +48,7 @@ class Muon(torch.optim.Optimizer):
                 gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
                 torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
                 ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov's: where the momentum will be
-                steps_GNM = orthogonal(torch.stack(list(ahead)))
+                steps_GNM = orthogonal(torch.stack(list(ahead)), self.dtype)
                 length = group["lr"] * LIKE_ADAMW * max(shape) ** 0.5
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
                 torch._foreach_add_(matrices, list(steps_GNM), alpha=-length)
@@ -52,14 +61,14 @@ class Muon(torch.optim.Optimizer):
         return momentum
 
 
-def orthogonal(matrices_GNM: Tensor) -> Tensor:
+def orthogonal(matrices_GNM: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """U Vᵀ of each matrix U S Vᵀ, nearly."""
     upright = matrices_GNM.size(1) > matrices_GNM.size(2)
     x = matrices_GNM.mT if upright else matrices_GNM
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp_min(1e-7)
+    x = (x / x.norm(dim=(1, 2), keepdim=True).clamp_min(1e-7)).to(dtype)
     of_x, of_x3, of_x5 = POLYNOMIAL
     for _ in range(ITERATIONS):
         square = x @ x.mT
         both = torch.baddbmm(square, square, square, beta=of_x3, alpha=of_x5)
         x = torch.baddbmm(x, both, x, beta=of_x)
-    return x.mT if upright else x
+    return (x.mT if upright else x).to(matrices_GNM.dtype)

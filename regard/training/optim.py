@@ -46,7 +46,8 @@ def make_optimizers(model: nn.Module, settings: TrainSettings) -> list[torch.opt
     for parameter in model.parameters():
         (matrices if parameter.dim() >= 2 and id(parameter) not in embeddings else others).append(parameter)
     if settings.optimizer == "muon":
-        return [Muon(matrices, settings.lr, settings.weight_decay), _adamw([(others, 0.0)], settings)]
+        dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
+        return [Muon(matrices, settings.lr, settings.weight_decay, dtype=dtype), _adamw([(others, 0.0)], settings)]
     return [_adamw([(matrices, settings.weight_decay), (others, 0.0)], settings)]
 
 

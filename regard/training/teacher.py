@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from regard.blocks.half import HalfLinear
 from regard.data.batching import Batch
 from regard.models.seq2seq import Memory, Seq2Seq
 from regard.training.consistency import consistent_cross_entropy
@@ -17,6 +18,11 @@ class TranslationLoss(nn.Module):
         super().__init__()
         self.model, self.smoothing, self.agreement, self.risk = model, smoothing, agreement, risk
 
+    @property
+    def half_products(self) -> bool:
+        """While learning, where the linear parts of the model have them."""
+        return self.training and isinstance(self.model.output, HalfLinear)
+
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and log-likelihood, both summed over the real tokens of the batch."""
         twice = self.agreement > 0 and self.model.training  # dropout makes of one batch two that differ
@@ -30,9 +36,17 @@ class TranslationLoss(nn.Module):
             states_RD = states_BLD[seen.target_present_BL].float()
             if twice:
                 return consistent_cross_entropy(
-                    states_RD, output.weight, output.bias, labels_R, self.smoothing, self.agreement
+                    states_RD,
+                    output.weight,
+                    output.bias,
+                    labels_R,
+                    self.smoothing,
+                    self.agreement,
+                    half=self.half_products,
                 )
-            loss, likelihood = projected_cross_entropy(states_RD, output.weight, output.bias, labels_R, self.smoothing)
+            loss, likelihood = projected_cross_entropy(
+                states_RD, output.weight, output.bias, labels_R, self.smoothing, half=self.half_products
+            )
         if isinstance(batch, Judged):
             loss = (1 - self.risk) * loss + self.risk * self.risks(batch, memory)
         return loss, likelihood
@@ -47,7 +61,11 @@ class TranslationLoss(nn.Module):
         output = self.model.output
         with torch.autocast(states_RLD.device.type, enabled=False):
             own = projected_log_likelihoods(
-                states_RLD[present_RL].float(), output.weight, output.bias, labels_RL[present_RL]
+                states_RLD[present_RL].float(),
+                output.weight,
+                output.bias,
+                labels_RL[present_RL],
+                half=self.half_products,
             )
         own_RL = own.new_zeros(present_RL.shape).masked_scatter(present_RL, own)
         each_B = risk(own_RL.view(batch.said_BKL.shape), batch.said_present_BKL, batch.worth_BK)

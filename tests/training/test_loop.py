@@ -16,6 +16,7 @@ from regard import hardware
 from regard.blocks import dropout
 from regard.errors import OutputError, TrainingError
 from regard.training import state
+from regard.training.distributed import Workers
 from regard.training.journal import Journal, read_log
 from regard.training.loop import train
 
@@ -311,6 +312,24 @@ def test_a_single_pair_that_does_not_fit(tmp_path: Path) -> None:
 
     made.loss.forward = no_memory  # type: ignore[method-assign]
     with pytest.raises(TrainingError, match="single pair"):
+        train(made)
+
+
+def test_out_of_memory_with_others_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    class OneOfTwo(Workers):
+        """As torchrun makes them, without the other."""
+
+        alone = False
+        wrap = sum = staticmethod(lambda given: given)  # type: ignore[assignment]
+        wait = staticmethod(lambda: None)  # type: ignore[assignment]
+
+    made = replace(job(tmp_path / "run"), workers=OneOfTwo())
+
+    def no_memory(batch: Any) -> Any:
+        raise MemoryError
+
+    made.loss.forward = no_memory  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="lower batch_tokens"):
         train(made)
 
 

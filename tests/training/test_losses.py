@@ -1,11 +1,16 @@
 """The sliced loss against torch's own, value and gradients."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+from regard import hardware
 from regard.training import losses
-from regard.training.losses import projected_cross_entropy
+from regard.training.consistency import consistent_cross_entropy
+from regard.training.losses import projected_cross_entropy, projected_log_likelihoods
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -35,3 +40,30 @@ def test_it_never_holds_more_than_a_slice_of_the_logits() -> None:
         seen.append((part.stop - part.start) * 50_000 * 4)
     assert max(seen) <= losses.SLICE
     assert losses.slices(10, 1 << 30)[0] == slice(0, 1)
+
+
+@pytest.mark.parametrize("rows", [7, 200])
+def test_products_in_half_precision(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the loss, of R-Drop's and of likelihoods: as in float32, to the bits that there are."""
+    if not hardware.prepare().bfloat16:
+        pytest.skip("bfloat16 gives no right results on this CPU")
+    monkeypatch.setattr(losses, "SLICE", 4 * 31 * 70)  # 64 rows at a time
+    torch.manual_seed(rows)
+    leaves = [torch.randn(2 * rows, 8), torch.randn(31, 8), torch.randn(31)]
+    labels, worth = torch.randint(31, (2 * rows,)), torch.randn(2 * rows)
+    ways: list[Callable[..., Tensor]] = [
+        lambda *of, half: projected_cross_entropy(*of, labels, 0.1, half=half)[0],
+        lambda *of, half: consistent_cross_entropy(*of, labels[:rows], 0.1, 5.0, half=half)[0],
+        lambda *of, half: (projected_log_likelihoods(*of, labels, half=half) * worth).sum(),
+    ]
+    for way in ways:
+        seen = []
+        for half in (False, True):
+            of = [leaf.clone().requires_grad_() for leaf in leaves]
+            loss = way(*of, half=half)
+            loss.backward()  # type: ignore[no-untyped-call]
+            seen.append([loss.detach().float(), *(leaf.grad for leaf in of)])
+        for whole, found in zip(*seen, strict=True):
+            assert whole is not None
+            assert found is not None
+            assert 0 < (found - whole).norm() < 0.02 * whole.norm()

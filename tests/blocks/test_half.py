@@ -1,0 +1,60 @@
+"""Products of bfloat16 against those of float32."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard import hardware
+from regard.blocks.half import ROWS, HalfLinear, halves, in_halves
+
+pytestmark = pytest.mark.skipif(not hardware.prepare().bfloat16, reason="bfloat16 gives no right results on this CPU")
+
+
+def relative(found: Tensor | None, expected: Tensor | None) -> float:
+    assert found is not None
+    assert expected is not None
+    assert found.dtype == expected.dtype
+    return float((found - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS, ROWS + 1])
+def test_rows_are_filled_up(rows: int) -> None:
+    x = torch.randn(rows, 3)
+    half = halves(x)
+    assert half.shape == (ROWS if rows <= ROWS else 2 * ROWS, 3)
+    assert torch.equal(half[:rows], x.bfloat16())
+    assert not half[rows:].any()
+    room = torch.full((3 * ROWS, 3), torch.nan, dtype=torch.bfloat16)
+    assert torch.equal(halves(x, room), half)
+    assert halves(x, room).data_ptr() == room.data_ptr()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 32), (5, 13, 32), (2, 32, 32), (3, 43, 32)])
+def test_values_and_gradients(bias: bool, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    plain = nn.Linear(32, 48, bias)
+    x = torch.randn(shape)
+    worth = torch.randn(*shape[:-1], 48)
+    seen = []
+    for linear in (plain, HalfLinear.of(plain)):
+        plain.zero_grad()
+        leaf = x.clone().requires_grad_()
+        out = linear(leaf)
+        (out * worth).sum().backward()
+        seen.append([out.detach(), leaf.grad, *(parameter.grad for parameter in plain.parameters())])
+    for expected, found in zip(*seen, strict=True):
+        assert relative(found, expected) < 0.01  # a bfloat16 has 8 bits
+
+
+def test_a_model_has_the_same_parameters_and_is_used_in_float32() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 4, bias=False)))
+    before = dict(model.named_parameters())
+    x = torch.randn(3, 8)
+    expected = model(x)
+    in_halves(model)
+    after = dict(model.named_parameters())
+    assert all(after[name] is before[name] for name in after | before)
+    assert [type(part) for part in model.modules() if isinstance(part, nn.Linear)] == [HalfLinear] * 2
+    assert not torch.equal(model(x), expected)
+    assert torch.equal(model.eval()(x), expected)
