@@ -1,6 +1,6 @@
 """Training speed: regard beside transformers' Seq2SeqTrainer and JoeyNMT, the same sizes and batches, taking turns.
 
-    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--replicas] [--joeynmt PYTHON]
+    python benchmarks/training.py [--preset transformer-tiny] [--updates 8] [--rounds 3] [--replicas] [--half]
 
 All learn the same random pairs, 16 to 32 tokens a side, in the same batches. Reported: target tokens a second, their
 ratio, and the model's own arithmetic (6 operations a parameter and token that it meets) as a share of what this
@@ -17,8 +17,10 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -40,6 +42,7 @@ from regard.training.settings import TrainSettings
 from regard.training.teacher import TranslationLoss
 
 PAD, START, END = 0, 1, 2
+Contender = Callable[[Seq2SeqConfig, list[Batch], Path], float]
 
 
 def random_batches(count: int, tokens: int, vocab: int) -> list[Batch]:
@@ -67,7 +70,7 @@ def random_batches(count: int, tokens: int, vocab: int) -> list[Batch]:
     return batches
 
 
-def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path, replicas: int = 0) -> float:
+def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path, **settings: Any) -> float:
     """Seconds that the updates take, by the journal's own clock."""
     model = Seq2Seq(config)
     initialize(model, seed=1)
@@ -78,7 +81,7 @@ def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path, replicas: in
         model=model,
         batches=lambda epoch: batches,
         validate=lambda: {"score": 0.0},
-        settings=TrainSettings(updates=updates, validate_every=updates, log_every=1, warmup=10, replicas=replicas),
+        settings=TrainSettings(updates=updates, validate_every=updates, log_every=1, warmup=10, **settings),
         seed=1,
         run=folder,
         device=torch.device("cpu"),
@@ -115,7 +118,7 @@ class Clock(transformers.TrainerCallback):
         self.marks.append(time.perf_counter())
 
 
-def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
+def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path, *, half: bool = False) -> float:
     marian = transformers.MarianConfig(
         **transformers_model.sizes(config),
         dropout=config.dropout,
@@ -131,6 +134,7 @@ def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
         label_smoothing_factor=0.1,
         learning_rate=1e-3,
         use_cpu=True,
+        bf16=half,
         report_to=[],
         save_strategy="no",
         logging_strategy="no",
@@ -186,6 +190,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="regard only")
     parser.add_argument("--replicas", action="store_true", help="also regard with one model on all cores")
+    parser.add_argument("--half", action="store_true", help="also regard and the Trainer with bfloat16")
     parser.add_argument("--joeynmt", metavar="PYTHON", help="of an environment with JoeyNMT")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -196,11 +201,15 @@ def main() -> None:
     assert isinstance(config, Seq2SeqConfig), "a translation model"
     batches = random_batches(options.updates + 1, options.tokens, config.vocab)
     tokens = sum(batch.tokens for batch in batches[1:])
-    contenders = {"regard": ours}
+    contenders: dict[str, Contender] = {"regard": ours}
     if options.replicas:
         contenders["one replica"] = partial(ours, replicas=1)
     if not options.alone:
         contenders["Seq2SeqTrainer"] = trainer
+    if options.half:
+        contenders["regard bfloat16"] = partial(ours, dtype="bfloat16")
+    if options.half and not options.alone:
+        contenders["Trainer bfloat16"] = partial(trainer, half=True)
     if options.joeynmt:
         contenders["JoeyNMT"] = partial(joeynmt, options.joeynmt)
     times: dict[str, list[float]] = {name: [] for name in contenders}
@@ -214,7 +223,7 @@ def main() -> None:
     share = operations(config, 1) * rates["regard"] / matmul_rate()
     print(f"{options.preset}, {options.tokens} tokens a batch, {threads} threads, {options.rounds} rounds")
     for name, rate in rates.items():
-        print(f"{name:15} {rate:7,.0f} target tokens/s   {rates['regard'] / rate:.2f}")
+        print(f"{name:16} {rate:7,.0f} target tokens/s   {rates['regard'] / rate:.2f}")
     if options.alone:
         print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB at the most")
     print(f"regard's arithmetic is {share:.0%} of this machine's float32 matrix product")
