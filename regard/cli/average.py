@@ -1,6 +1,8 @@
 """regard average"""
 
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -14,14 +16,58 @@ from regard.wording import counted
 Examples:
   regard average runs/en-de mean --last 5
   regard average runs/en-de mean --best 5
+  regard average runs/one/model runs/other/model mean
 """,
 )
-@click.argument("run", type=options.PATH)
+@click.argument("sources", type=options.PATH, nargs=-1, required=True)
 @click.argument("destination", type=options.PATH)
 @click.option("--last", type=click.IntRange(1), help="The mean of the last so many validated checkpoints.")
 @click.option("--best", type=click.IntRange(1), help="Of the best so many.")
-def command(run: Path, destination: Path, last: int | None, best: int | None) -> None:
-    """Make a model of the mean of several checkpoints of RUN, as a new directory DESTINATION."""
+def command(sources: tuple[Path, ...], destination: Path, last: int | None, best: int | None) -> None:
+    """Make a model of the mean of several checkpoints of a run, or of several models that went on from one, as a new
+    directory DESTINATION."""
+    from regard.errors import UsageError
+
+    if len(sources) > 1:
+        if last or best:
+            raise UsageError("--last and --best are for the checkpoints of one run, not for several models")
+        _of_models(sources, destination)
+    else:
+        _of_checkpoints(sources[0], destination, last, best)
+
+
+def _of_models(paths: Sequence[Path], destination: Path) -> None:
+    from regard.errors import ModelError
+    from regard.text import tokenizer as text
+    from regard.weights import store
+    from regard.weights.directory import new_directory
+    from regard.weights.mean import mean_model
+
+    made = mean_model(paths)
+    with new_directory(destination) as draft:
+        if tokenizer := text.load(paths[0]):
+            tokenizer.save(draft)
+        for path in paths[1:]:
+            if _tokens(path) != _tokens(paths[0]):
+                raise ModelError(f"{path}: has other tokens than {paths[0]}, so there is no mean of them")
+        store.write(draft, made)
+    for path in paths:
+        output.say(str(path))
+
+
+def _tokens(path: Path) -> dict[str, bytes]:
+    """A tokenizer as it would be saved: the contents of its files."""
+    from regard.text import tokenizer as text
+
+    tokenizer = text.load(path)
+    if tokenizer is None:
+        return {}
+    with TemporaryDirectory() as folder:
+        tokenizer.save(Path(folder))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def _of_checkpoints(run: Path, destination: Path, last: int | None, best: int | None) -> None:
     from regard.errors import TrainingError, UsageError
     from regard.training import state
     from regard.training.translation import reopen_run, write_mean

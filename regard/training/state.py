@@ -27,7 +27,7 @@ from regard.errors import RegardError, TrainingError
 from regard.training.distributed import fill_from, whole
 from regard.training.muon import Muon
 from regard.weights.directory import new_directory, write_json
-from regard.weights.tensors import parameters, read_file, write_tensors
+from regard.weights.tensors import mean, parameters, read_file, write_tensors
 
 Optimizers = Sequence[torch.optim.Optimizer]
 
@@ -201,10 +201,5 @@ def prune(folder: Path, count: int, *, best: bool) -> None:
 
 
 def mean_weights(paths: list[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of several checkpoints, summed in float64."""
-    total: dict[str, Tensor] = {}
-    for path in paths:
-        tensors = read_file(path / (AVERAGE if (path / AVERAGE).exists() else WEIGHTS))
-        for name, tensor in tensors.items():
-            total[name] = total[name] + tensor.double() if name in total else tensor.double()
-    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+    """The mean of the weights of several checkpoints."""
+    return mean(read_file(path / (AVERAGE if (path / AVERAGE).exists() else WEIGHTS)) for path in paths)

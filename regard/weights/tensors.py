@@ -40,6 +40,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OutputError(f"{path}: cannot be written ({error})") from None
 
 
+def mean(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Of the weights of several models, one after the other, summed in float64."""
+    total: dict[str, Tensor] = {}
+    count = 0
+    for count, tensors in enumerate(models, 1):  # noqa: B007 (how many there were is what is asked)
+        for name, tensor in tensors.items():
+            total[name] = total[name] + tensor.detach().double() if name in total else tensor.detach().double()
+    return {name: (tensor / count).float() for name, tensor in total.items()}
+
+
 def fill(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path, *, int8: bool = False) -> Family:
     """A model of these settings with these weights, as float32 where they were half precision."""
     layers = most_layers(config)

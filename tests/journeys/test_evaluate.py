@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+import torch
 from journeys_types import Done, Folders, Run
+from safetensors.torch import load_file
 
 from regard.cli.main import main
 
@@ -148,6 +150,28 @@ def test_more_checkpoints_than_there_are(regard: Run, run: Path, tmp_path: Path)
         said = complaint(regard("average", run, "mean", option, "99", code=2))
         assert said == f"regard: {option} 99: {run} has 2 validated checkpoints\n"
     assert not (tmp_path / "mean").exists()
+
+
+def test_the_mean_of_several_models(regard: Run, run: Path, folders: Folders, tmp_path: Path) -> None:
+    regard("average", run, "newest", "--last", "1")
+    said = regard("average", run / "model", "newest", "newest", "mean").stdout
+    assert said.splitlines() == [str(run / "model"), "newest", "newest"]
+    one, other, mean = (load_file(tmp_path / path / "model.safetensors") for path in (run / "model", "newest", "mean"))
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, (one[name] + 2 * other[name]) / 3)
+    assert regard("translate", "The dog sees a red house.", "-m", "mean").stdout.strip()
+    said = complaint(regard("average", "newest", folders["translator"], "none", code=5))
+    assert said.startswith(f"regard: {folders['translator']}: differs from newest in ")
+    regard("convert", "newest", "renamed")
+    path = tmp_path / "renamed" / "tokenizer.json"
+    tokens = json.loads(path.read_text())
+    vocab = tokens["model"]["vocab"]
+    vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+    path.write_text(json.dumps(tokens))
+    assert "has other tokens" in complaint(regard("average", "newest", "renamed", "none", code=5))
+    assert "--last" in complaint(regard("average", "newest", "renamed", "none", "--last", "2", code=2))
+    assert not (tmp_path / "none").exists()
 
 
 def test_doctor_of_a_damaged_run(regard: Run, run: Path, folders: Folders) -> None:
