@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -28,6 +27,7 @@ from regard.training.journal import Journal, Record
 from regard.training.optim import learning_rate, make_optimizers
 from regard.training.replicas import MOST, Replicas
 from regard.training.settings import TrainSettings
+from regard.training.signals import Asked, asked_to_stop
 from regard.training.state import Progress
 from regard.weights.tensors import parameters
 
@@ -65,7 +65,7 @@ def train(job: Job, *, resume: bool = False) -> Progress:
 
     The progress that comes back says which: `stopped_by` is the signal's number.
     """
-    with _asked_to_stop() as asked:
+    with asked_to_stop() as asked:
         run = _Run(job, resume)
         try:
             return run.go(asked)
@@ -100,7 +100,7 @@ class _Run:
             return 1
         return self.settings.replicas or min(torch.get_num_threads(), MOST)
 
-    def go(self, asked: "_Asked") -> Progress:
+    def go(self, asked: Asked) -> Progress:
         settings, progress = self.settings, self.progress
         started = time.perf_counter() - progress.seconds
         window = _Window()
@@ -320,28 +320,6 @@ class _Window:
         }
         self.numbers, self.started = [], time.perf_counter()
         return record
-
-
-class _Asked:
-    """The signal that asked us to stop, if one did."""
-
-    signal: int | None = None
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[_Asked]:
-    """SIGINT and SIGTERM end the run after the update that is under way, with a checkpoint."""
-    asked = _Asked()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.signal = number
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _out_of_memory(error: Exception) -> bool:
