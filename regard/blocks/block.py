@@ -79,14 +79,16 @@ class Block(nn.Module):
 
         def look_at_memory(x: Tensor) -> Tensor:
             assert self.cross is not None
+            assert memory_BSD is not None
+            # rows that share a memory stand one after the other, and look at it as one long row: it is read once
             out: Tensor = self.cross(
-                x,
+                x.reshape(memory_BSD.shape[0], -1, x.shape[2]),
                 may_attend_memory,
                 memory_BSD=memory_BSD,
                 cache=cache and cache.memory,
                 trace=inside(trace, "cross"),
             )
-            return out
+            return out.view_as(x)
 
         x_BLD = self.attention_residual(x_BLD, look_around)
         note(trace, "after_attention", x_BLD)

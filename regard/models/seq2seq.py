@@ -76,7 +76,10 @@ class Seq2Seq(nn.Module):
         cache: Cache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Each new target token's vector, having seen those before it and the source. -> (B, L, D)"""
+        """Each new target token's vector, having seen those before it and the source. -> (B, L, D)
+
+        A source may have several targets, as many as every other: they stand one after the other.
+        """
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
         may_attend, positions_BS = read_with(cache, present_BL)
         x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=inside(trace, "target"))

@@ -56,8 +56,7 @@ class TranslationLoss(nn.Module):
         said_RL, labels_RL, present_RL = (
             each.flatten(0, 1) for each in (batch.said_BKL, batch.said_labels_BKL, batch.said_present_BKL)
         )
-        again = Memory(*(each.repeat_interleave(batch.said_BKL.shape[1], 0) for each in memory))
-        states_RLD = self.model.states(said_RL, again, present_RL)
+        states_RLD = self.model.states(said_RL, memory, present_RL)
         output = self.model.output
         with torch.autocast(states_RLD.device.type, enabled=False):
             own = projected_log_likelihoods(

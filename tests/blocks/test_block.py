@@ -78,6 +78,16 @@ def test_the_block_token_by_token(norm_first: bool) -> None:
     assert (cache.own.length, cache.memory.length) == (5, 7)
 
 
+def test_rows_that_share_a_memory() -> None:
+    """As many to each, one after the other: as if each had a copy of it."""
+    block, x_RLD, memory_BSD = make(norm_first=True, cross=True), torch.randn(6, 5, 8), torch.randn(2, 7, 8)
+    present = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    copies_RSD, copies_of_present = (each.repeat_interleave(3, 0) for each in (memory_BSD, present))
+    shared = block(x_RLD, memory_BSD=memory_BSD, may_attend_memory=masks.padding(present))
+    copied = block(x_RLD, memory_BSD=copies_RSD, may_attend_memory=masks.padding(copies_of_present))
+    assert_close(shared, copied)
+
+
 def test_pre_norm_leaves_a_path_that_nothing_rescales() -> None:
     residual, x = AddAndNorm(LayerNorm(4), norm_first=True), torch.randn(1, 2, 4) * 10
     assert torch.equal(residual(x, torch.zeros_like), x)
