@@ -47,8 +47,9 @@ def _of_models(paths: Sequence[Path], destination: Path) -> None:
     with new_directory(destination) as draft:
         if tokenizer := text.load(paths[0]):
             tokenizer.save(draft)
+        tokens = _tokens(paths[0])
         for path in paths[1:]:
-            if _tokens(path) != _tokens(paths[0]):
+            if _tokens(path) != tokens:
                 raise ModelError(f"{path}: has other tokens than {paths[0]}, so there is no mean of them")
         store.write(draft, made)
     for path in paths:
