@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from regard import hardware, threads
 from regard.config import plain
+from regard.cpu import hardware, threads
 from regard.decoding.confidence import FILE as CONFIDENCE
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.files import aligned

@@ -23,7 +23,7 @@ Run = Callable[[list[list[int]], int, int | None], list[list[int]]]
 
 def regards(folder: Path, threads: int, *, kind: str) -> Run:
     import regard
-    from regard.threads import use
+    from regard.cpu.threads import use
 
     use(threads)
     model = regard.load(folder / kind)

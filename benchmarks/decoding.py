@@ -26,7 +26,7 @@ import torch
 import transformers_model
 
 import regard
-from regard import threads as cores
+from regard.cpu import threads as cores
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize

@@ -20,8 +20,8 @@ import torch
 import transformers
 
 import regard
-from regard import hardware
-from regard import threads as cores
+from regard.cpu import hardware
+from regard.cpu import threads as cores
 
 SENTENCE = "The animal did not cross the street because it was too tired to walk any farther that day."
 

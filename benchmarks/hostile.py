@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard import hardware, threads
+from regard.cpu import hardware, threads
 from regard.decoding.guard import ROUNDS, rounds
 from regard.documents.files import Format, parse
 from regard.documents.passage import Passage

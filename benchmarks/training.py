@@ -29,9 +29,9 @@ import transformers
 import transformers_model
 from torch.utils.data import Dataset
 
-from regard import hardware
-from regard import threads as cores
 from regard.config import plain
+from regard.cpu import hardware
+from regard.cpu import threads as cores
 from regard.data.batching import Batch
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize

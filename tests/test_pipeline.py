@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import regard
-from regard import hardware
+from regard.cpu import hardware
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig

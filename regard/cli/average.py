@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from regard.cli import options, output
-from regard.wording import counted
+from regard.plural import counted
 
 
 @click.command(

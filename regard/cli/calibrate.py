@@ -6,7 +6,7 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
-from regard.wording import counted
+from regard.plural import counted
 
 LEAST = 100
 """Pairs below which a fit is worth nothing."""

@@ -11,7 +11,7 @@ import click
 
 from regard.cli import options, output, score
 from regard.errors import OutputError, UsageError
-from regard.wording import counted
+from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.decoding.settings import Search

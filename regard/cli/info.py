@@ -8,7 +8,7 @@ import click
 
 from regard.cli import options, output
 from regard.config import plain
-from regard.wording import counted
+from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.pipeline.loaded import Model

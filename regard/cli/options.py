@@ -227,7 +227,7 @@ def lines_as_they_come(file: IO[bytes], name: Callable[[int], str]) -> Iterator[
 
 def load(directory: Path, device: str = "auto") -> "Model":
     """Load a model, with as many threads as there are cores to run them."""
-    from regard import threads
+    from regard.cpu import threads
 
     threads.use()
     from regard.pipeline import load as load_model
@@ -244,7 +244,7 @@ def model_path(directory: Path) -> Path:
 
 def interpreter(directory: Path | None, device: str = "auto") -> "Interpreter":
     """Load a model that translates; the one in the box, unless there is another."""
-    from regard import threads
+    from regard.cpu import threads
 
     threads.use()
     from regard.pipeline.interpreter import open_interpreter

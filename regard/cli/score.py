@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
-from regard.wording import counted
+from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.evaluation.likelihood import Likelihood, Perplexity

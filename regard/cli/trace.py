@@ -8,8 +8,8 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
+from regard.plural import counted
 from regard.text.words import readable
-from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.explorer.capture import BlockView, Embedded, Head, Journey, Tokens

@@ -11,7 +11,7 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
-from regard.wording import counted
+from regard.plural import counted
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ Examples:
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
 def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model as RECIPE says, in a new directory RUN: text files in, a model directory out (RUN/model)."""
-    from regard import hardware, threads
+    from regard.cpu import hardware, threads
 
     hardware.prepare()
     from regard.training.distributed import Workers

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from regard.cli import options, output
-from regard.wording import counted
+from regard.plural import counted
 
 AT_ONCE = 512
 """Passages that are searched together: memory stays flat, and the bar moves."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from regard.wording import counted
+from regard.plural import counted
 
 
 @dataclass

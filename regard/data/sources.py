@@ -17,8 +17,8 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 
 from regard.data.account import Account
 from regard.errors import ConfigError, InputError
+from regard.plural import counted
 from regard.text.placeholders import with_placeholders
-from regard.wording import counted
 
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"

@@ -10,8 +10,8 @@ from functools import partial
 from threading import Lock
 from typing import Protocol
 
-from regard import threads
-from regard.crew import Crew
+from regard.cpu import threads
+from regard.cpu.thread_pool import Crew
 from regard.decoding.hypothesis import Hypothesis
 
 ROWS = 96

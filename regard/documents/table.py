@@ -11,7 +11,7 @@ import re
 from regard.documents.join import Template, edges, lines_of, raw_text
 from regard.documents.passage import Passage
 from regard.errors import InputError, UsageError
-from regard.wording import counted
+from regard.plural import counted
 
 BOM = "\ufeff"
 BREAKS = re.compile(r"[\t\n]")

@@ -15,7 +15,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from regard.errors import InputError, UsageError
-from regard.wording import counted
+from regard.plural import counted
 
 Casing = Literal["mixed", "lower"]
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from regard import hardware
+from regard.cpu import hardware
 
 log = logging.getLogger(__name__)
 

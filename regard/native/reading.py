@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import threads
+from regard.cpu import threads
 from regard.native.kernels import Array, Floats, at, call
 from regard.native.stack import Stack
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import threads
+from regard.cpu import threads
 from regard.native.kernels import Weights, at, call
 from regard.native.reading import Embedding, EmbeddingStruct, Reader, ReaderStruct, in_a_row
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard import threads
+from regard.cpu import threads
 from regard.native import kernels
 from regard.native.kernels import Array, Floats, Part, Weights, at, call
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard import threads
+from regard.cpu import threads
 from regard.native.kernels import ACTIVATIONS, Look, Packed, Part, Weights, at, call
 from regard.native.kernels import pack as pack_arrays
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard import hardware
+from regard.cpu import hardware
 from regard.errors import ModelError
 from regard.models import family_of
 from regard.models.config import BlockConfig, Seq2SeqConfig

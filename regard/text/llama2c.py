@@ -17,9 +17,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers, processors
 from tokenizers.models import BPE
 
 from regard.errors import TokenizerError
+from regard.plural import counted
 from regard.text import files
 from regard.text.fast import FastTokenizer
-from regard.wording import counted
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # ids 3 to 258

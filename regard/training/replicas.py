@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Strip, share_strip
-from regard.crew import Crew
+from regard.cpu.thread_pool import Crew
 from regard.data.batching import Batch
 
 MOST = 8

@@ -30,6 +30,7 @@ from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
+from regard.plural import counted
 from regard.text import tokenizer as text
 from regard.text.learn import SPECIAL, learn
 from regard.text.tokenizer import Tokenizer
@@ -40,7 +41,6 @@ from regard.training.teacher import TranslationLoss
 from regard.weights import store
 from regard.weights.directory import Stored, new_directory, write_json
 from regard.weights.tensors import fill, parameters
-from regard.wording import counted
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 VALIDATION_ROWS = 64

@@ -55,7 +55,7 @@ class Unopened:
 
     def open(self) -> "Seq2Seq":
         """The network, on these very numbers."""
-        from regard import hardware
+        from regard.cpu import hardware
 
         hardware.bring_torch()
         import torch

@@ -9,10 +9,10 @@ from torch import Tensor
 from regard.errors import WeightsError
 from regard.models.config import DecoderConfig
 from regard.models.generation import Generation
+from regard.plural import counted
 from regard.weights.directory import Stored
 from regard.weights.maps.table import pairs_to_halves
 from regard.weights.tensors import fill
-from regard.wording import counted
 
 HEADER = struct.Struct("<7i")
 LARGEST = 1 << 24  # of any number in the header: what is larger is not a header

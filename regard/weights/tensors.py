@@ -12,10 +12,10 @@ from regard.config import load_json
 from regard.errors import OutputError, WeightsError
 from regard.models import Family, build
 from regard.models.config import BlockConfig
+from regard.plural import counted
 from regard.weights.arrays import SCALE, WHOLE, most_layers, not_whole
 from regard.weights.directory import INDEX, ONE_FILE
 from regard.weights.quantize import quantize
-from regard.wording import counted
 
 
 def read_tensors(directory: Path) -> dict[str, Tensor]:

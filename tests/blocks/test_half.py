@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard import hardware
 from regard.blocks.half import ROWS, HalfLinear, halves, in_halves
+from regard.cpu import hardware
 
 pytestmark = pytest.mark.skipif(not hardware.prepare().bfloat16, reason="bfloat16 gives no right results on this CPU")
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from training_jobs import Epoch, batch, job, weights
 
-from regard import hardware
 from regard.blocks import dropout
+from regard.cpu import hardware
 from regard.errors import OutputError, TrainingError
 from regard.training import state
 from regard.training.distributed import Workers

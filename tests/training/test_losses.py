@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard import hardware
+from regard.cpu import hardware
 from regard.training import losses
 from regard.training.consistency import consistent_cross_entropy
 from regard.training.losses import projected_cross_entropy, projected_log_likelihoods

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import hardware
+from regard.cpu import hardware
 from regard.training.muon import LIKE_ADAMW, MOMENTUM, Muon, orthogonal
 from regard.training.optim import make_optimizers
 from regard.training.settings import TrainSettings

@@ -5,7 +5,7 @@ from typing import Literal, TypeVar, get_args
 
 from regard.errors import ConfigError
 from regard.models.config import Activation
-from regard.wording import counted
+from regard.plural import counted
 
 Plain = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Value = TypeVar("Value")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import WeightsError
 from regard.models.config import BlockConfig
-from regard.wording import counted
+from regard.plural import counted
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from regard.crew import Crew
+from regard.cpu.thread_pool import Crew
 
 
 @pytest.fixture(autouse=True)

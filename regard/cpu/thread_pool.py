@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from regard import threads
+from regard.cpu import threads
 
 T = TypeVar("T")
 

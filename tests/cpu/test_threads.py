@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import threads
+from regard.cpu import threads
 from regard.errors import UsageError
 
 
@@ -89,8 +89,8 @@ def test_torch_takes_the_number_over() -> None:
 
 def test_without_torch_a_crew_shares_the_threads() -> None:
     program = """
-from regard import threads
-from regard.crew import Crew
+from regard.cpu import threads
+from regard.cpu.thread_pool import Crew
 threads.use(4)
 crew = Crew(2)
 print([done.result() for done in crew.together([threads.in_use] * 2)], threads.in_use())

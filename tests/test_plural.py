@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.wording import counted
+from regard.plural import counted
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import hardware
+from regard.cpu import hardware
+from regard.cpu.hardware import CAP, ISA, OLD_ISA, Capabilities
 from regard.errors import UsageError
-from regard.hardware import CAP, ISA, OLD_ISA, Capabilities
 
 CPU = torch.device("cpu")
 
@@ -250,7 +250,7 @@ def environment() -> dict[str, str]:
 
 def test_import_is_light_and_has_no_effects(tmp_path: Path) -> None:
     program = (
-        "import os, sys; before = dict(os.environ); import regard.hardware; "
+        "import os, sys; before = dict(os.environ); import regard.cpu.hardware; "
         "assert 'torch' not in sys.modules; assert dict(os.environ) == before"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(), timeout=60)

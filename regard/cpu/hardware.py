@@ -8,7 +8,7 @@
 The CPU's own flags cannot be believed. Some virtual machines advertise AMX, and the first AMX instruction
 kills the process with SIGILL: no exception, no message. So a child process tries the kernels first and dies
 in our place; where it does, another tries with oneDNN capped below AMX; what still fails is not used. The
-answer is remembered in the user's cache folder. What the child tries is in probe.py.
+answer is remembered in the user's cache folder. What the child tries is in cpu/probe.py.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from regard import threads
+from regard.cpu import threads
 from regard.errors import UsageError
-from regard.wording import counted
+from regard.plural import counted
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 ISA = "ONEDNN_MAX_CPU_ISA"
 OLD_ISA = "DNNL_MAX_CPU_ISA"  # oneDNN still reads its old name when the new one is not set
 CAP = "AVX512_CORE_BF16"  # the highest level below AMX; keeps VNNI and AVX-512's bfloat16
-CHILD = "from regard.probe import main; main()"
+CHILD = "from regard.cpu.probe import main; main()"
 CHILD_SECONDS = 60.0  # importing torch takes 3 s from a warm disk, and can take 30 from a cold network drive
 SURE_SECONDS = 30 * 86400.0  # how long an answer is believed: the host below a virtual machine can be changed
 DOUBT_SECONDS = 3600.0  # and one that a busy hour may have caused

@@ -1,4 +1,4 @@
-"""What hardware.py's child process tries: kernels that some machines advertise and cannot run, or run wrongly.
+"""What cpu/hardware.py's child process tries: kernels that some machines advertise and cannot run, or run wrongly.
 
 It says "ready", then a line for each stage that it was asked for. A stage that kills it says nothing.
 """
