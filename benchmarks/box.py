@@ -22,8 +22,8 @@ from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.files import aligned
 from regard.evaluation.translation import figures
 from regard.pipeline import Translator, load
-from regard.text.languages import FILE as LANGUAGES
-from regard.text.languages import Languages
+from regard.translate.language import FILE as LANGUAGES
+from regard.translate.language import Languages
 from regard.weights.card import FILE as CARD
 from regard.weights.card import Card
 from regard.weights.directory import write_json

@@ -23,7 +23,7 @@ from regard.decoding.guard import ROUNDS, rounds
 from regard.documents.files import Format, parse
 from regard.documents.passage import Passage
 from regard.pipeline.interpreter import Interpreter, Wishes, open_interpreter
-from regard.text.protect import intact, spans
+from regard.translate.protect import intact, spans
 
 SENTENCES = {
     "en": "the cat sat on a mat and I ate an apple because Tom said it would rain tomorrow in Boston",

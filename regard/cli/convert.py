@@ -65,7 +65,7 @@ def take_along(source: Path, destination: Path) -> None:
     import shutil
 
     from regard.decoding.confidence import FILE as CONFIDENCE
-    from regard.text.languages import FILE as LANGUAGES
+    from regard.translate.language import FILE as LANGUAGES
     from regard.weights.card import FILE as CARD
 
     for name in (CARD, CONFIDENCE, LANGUAGES):

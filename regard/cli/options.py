@@ -106,7 +106,7 @@ def wishes(
     interpreter: "Interpreter", given: dict[str, Any], search: dict[str, Any], *, links: bool = False
 ) -> "Wishes":
     from regard.pipeline.interpreter import Wishes
-    from regard.text.glossary import Glossary
+    from regard.translate.glossary import Glossary
 
     for name, low, high in (("min_confidence", 0, 1), ("alternatives", 0, MOST_ALTERNATIVES)):
         if given[name] is not None and not low <= given[name] <= high:

@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.data.corpus import Corpus, Lengths
 from regard.data.ragged import Ints, Ragged, padded
 from regard.errors import ConfigError
-from regard.text.sample import draw
+from regard.text.subword_dropout import draw
 
 WINDOW = 64
 """Batches that are sorted by length together: more is less padding, fewer is more chance."""

@@ -31,7 +31,7 @@ from regard.data.account import Account
 from regard.data.corpus import ABOUT, FORMAT, About, Corpus
 from regard.data.sources import DataSettings, training_pairs
 from regard.errors import ConfigError, InputError, OutputError
-from regard.text.sample import Sampler
+from regard.text.subword_dropout import Sampler
 from regard.text.tokenizer import Tokenizer, tag_piece
 
 MOST_WORDS = 1 << 20

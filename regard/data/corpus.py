@@ -16,7 +16,7 @@ from numpy.lib.format import open_memmap
 
 from regard.data.account import Account
 from regard.data.ragged import Ints, Ragged, sums, take
-from regard.text.sample import VARIANTS, Bits, draw
+from regard.text.subword_dropout import VARIANTS, Bits, draw
 
 ABOUT = "about.json"
 FORMAT = 1

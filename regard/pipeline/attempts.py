@@ -19,9 +19,9 @@ from regard.pipeline.loaded import Translation
 from regard.pipeline.rendering import Note, Sentence, Word
 from regard.pipeline.segments import Segment, with_terms
 from regard.pipeline.translator import Translator
-from regard.text.glossary import Term
-from regard.text.protect import restore, restored_places
 from regard.text.words import NO_WORD, word_numbers
+from regard.translate.glossary import Term
+from regard.translate.protect import restore, restored_places
 
 WIDE = 8
 """The beam in which a translation is looked for that has all that must be in it."""

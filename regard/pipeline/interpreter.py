@@ -24,10 +24,10 @@ from regard.pipeline.searching import search_settings
 from regard.pipeline.segments import Segment, joined, segments, with_terms
 from regard.pipeline.translator import Translator
 from regard.text.checks import check_text
-from regard.text.glossary import Glossary
-from regard.text.languages import FILE as LANGUAGES_FILE
-from regard.text.languages import Languages
 from regard.text.tokenizer import tag_piece
+from regard.translate.glossary import Glossary
+from regard.translate.language import FILE as LANGUAGES_FILE
+from regard.translate.language import Languages
 from regard.weights.card import Card
 
 BOX = Path(__file__).parent.parent / "box"

@@ -14,10 +14,10 @@ from itertools import islice
 from operator import itemgetter
 
 from regard.documents.passage import Passage, Span
-from regard.text.glossary import Glossary, Term
 from regard.text.placeholders import PLACEHOLDERS
-from regard.text.protect import Protected, in_groups, protect, spans
-from regard.text.sentences import pieces_that_fit, sentences
+from regard.translate.glossary import Glossary, Term
+from regard.translate.protect import Protected, in_groups, protect, spans
+from regard.translate.sentences import pieces_that_fit, sentences
 
 LOUD = 6
 """A text with so many letters, all of them capitals, is read in small ones: models have seen few others."""

@@ -25,9 +25,9 @@ import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from regard.errors import ConfigError, InputError
-from regard.text.fast import MAIN_FILE, FastTokenizer
+from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, PairTokenizer
 from regard.text.files import one_line
-from regard.text.pair import SOURCE_FILE, TARGET_FILE, PairTokenizer
+from regard.text.hf_tokenizer import MAIN_FILE, FastTokenizer
 from regard.text.tokenizer import tag_piece
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # ids 0 to 3; <unk> is there for formats that want one, and never comes out

@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from regard.errors import TokenizerError
 from regard.plural import counted
 from regard.text import files
-from regard.text.fast import FastTokenizer
+from regard.text.hf_tokenizer import FastTokenizer
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # ids 3 to 258

@@ -14,8 +14,8 @@ from sentencepiece import SentencePieceProcessor
 from regard.errors import InputError, TokenizerError
 from regard.text import files
 from regard.text.checks import check_ids, check_text
-from regard.text.settings import FILES as SETTINGS_FILES
-from regard.text.settings import clean_up, settings_of
+from regard.text.tokenizer_config import FILES as SETTINGS_FILES
+from regard.text.tokenizer_config import clean_up, settings_of
 
 MAIN_FILES = ("source.spm", "target.spm", "vocab.json")
 TARGET_VOCAB = "target_vocab.json"

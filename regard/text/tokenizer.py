@@ -97,11 +97,11 @@ def load(directory: Path) -> Tokenizer | None:
 
         return MarianTokenizer.load(directory)
     if any(is_there(directory / name) for name in ("source_tokenizer.json", "target_tokenizer.json")):
-        from regard.text.pair import PairTokenizer
+        from regard.text.dual_tokenizer import PairTokenizer
 
         return PairTokenizer.load(directory)
     if is_there(directory / "tokenizer.json"):
-        from regard.text.fast import FastTokenizer
+        from regard.text.hf_tokenizer import FastTokenizer
 
         return FastTokenizer.load(directory)
     if is_there(directory / "tokenizer.bin"):

@@ -223,7 +223,7 @@ def test_dropout_needs_a_tokenizer_of_ours(tmp_path: Path) -> None:
     write(tmp_path, pairs(5))
     raw = json.loads(tokenizer().contents["tokenizer.json"])
     raw["normalizer"] = None
-    from regard.text.fast import FastTokenizer
+    from regard.text.hf_tokenizer import FastTokenizer
 
     other = FastTokenizer({"tokenizer.json": json.dumps(raw).encode()}, tmp_path)
     assert len(cached(settings(tmp_path), other, tmp_path / "cache")) == 5

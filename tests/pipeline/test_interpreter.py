@@ -14,8 +14,8 @@ from regard.documents.passage import Passage
 from regard.errors import InputError, UsageError
 from regard.pipeline.interpreter import Interpreter, Wishes
 from regard.pipeline.loaded import Translation
-from regard.text.glossary import Glossary, Term
-from regard.text.protect import intact, spans
+from regard.translate.glossary import Glossary, Term
+from regard.translate.protect import intact, spans
 
 
 @pytest.fixture(scope="module")

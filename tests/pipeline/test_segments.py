@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from regard.documents.passage import Passage
 from regard.pipeline.segments import Segment, joined, segments
-from regard.text.glossary import Glossary, Term
 from regard.text.placeholders import PLACEHOLDERS
-from regard.text.protect import restore
+from regard.translate.glossary import Glossary, Term
+from regard.translate.protect import restore
 
 
 def cut(

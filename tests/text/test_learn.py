@@ -14,9 +14,9 @@ from tokenizer_samples import ENGLISH, FRENCH, GERMAN, HOSTILE, SENTENCES, any_t
 
 from regard.config import read
 from regard.errors import ConfigError, InputError, TokenizerError
-from regard.text.fast import FastTokenizer
+from regard.text.dual_tokenizer import PairTokenizer
+from regard.text.hf_tokenizer import FastTokenizer
 from regard.text.learn import TokenizerSettings, learn
-from regard.text.pair import PairTokenizer
 from regard.text.tokenizer import load, tag_piece
 
 SOURCE = [*ENGLISH.splitlines(), *FRENCH.splitlines()] * 3

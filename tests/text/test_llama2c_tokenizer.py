@@ -13,7 +13,7 @@ from sentencepiece import SentencePieceProcessor
 from tokenizer_samples import HOSTILE, any_text
 
 from regard.errors import InputError, TokenizerError
-from regard.text.fast import FastTokenizer
+from regard.text.hf_tokenizer import FastTokenizer
 from regard.text.llama2c import load_llama2c
 
 # the special tokens are texts to sentencepiece, and tokens to an ordinary tokenizer.json

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import regard.text
 from regard.errors import OutputError, TokenizerError
-from regard.text.fast import FastTokenizer
+from regard.text.hf_tokenizer import FastTokenizer
 from regard.text.marian import MarianTokenizer
 from regard.text.tokenizer import Tokenizer, load
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.text.placeholders import PLACEHOLDERS
-from regard.text.protect import Protected, in_groups, intact, protect, restore, restored_places, spans, widened
+from regard.translate.protect import Protected, in_groups, intact, protect, restore, restored_places, spans, widened
 
 KEPT: dict[str, list[str]] = {
     # links and addresses

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.text.sentences import pieces_that_fit, sentences
+from regard.translate.sentences import pieces_that_fit, sentences
 
 ENGLISH = """
 Dr. Smith met Mrs. Jones. |They left at 5 p.m. and went home.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import InputError, ModelError
-from regard.text.languages import Languages
+from regard.translate.language import Languages
 
 SAMPLES = {
     "en": """The train to the city leaves at noon from the second platform.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from regard.errors import TokenizerError
 from regard.text import files
-from regard.text.fast import FastTokenizer
-from regard.text.settings import FILES as SETTINGS_FILES
+from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.tokenizer_config import FILES as SETTINGS_FILES
 
 SOURCE_FILE, TARGET_FILE = "source_tokenizer.json", "target_tokenizer.json"
 ROLES = ("pad", "start", "end", "unknown")

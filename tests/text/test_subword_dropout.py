@@ -10,7 +10,7 @@ from tokenizer_samples import ENGLISH, GERMAN, LINES, any_text
 
 from regard.errors import ConfigError
 from regard.text.learn import TokenizerSettings, learn
-from regard.text.sample import Sampler, draw
+from regard.text.subword_dropout import Sampler, draw
 
 TOKENIZERS: dict[str, Any] = {}
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.text.glossary import MOST_PARTS, Glossary, Term
+from regard.translate.glossary import MOST_PARTS, Glossary, Term
 
 SIZE = 100_000
 

@@ -13,8 +13,8 @@ from tokenizers.models import BPE
 from regard.errors import InputError, TokenizerError
 from regard.text import files
 from regard.text.checks import check_ids, check_text
-from regard.text.settings import FILES as SETTINGS_FILES
-from regard.text.settings import Settings, clean_up, settings_of
+from regard.text.tokenizer_config import FILES as SETTINGS_FILES
+from regard.text.tokenizer_config import Settings, clean_up, settings_of
 
 MAIN_FILE = "tokenizer.json"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")

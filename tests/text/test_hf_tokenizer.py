@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizer_samples import HOSTILE, any_text
 
 from regard.errors import InputError, TokenizerError
-from regard.text.fast import FastTokenizer
+from regard.text.hf_tokenizer import FastTokenizer
 
 SPECIAL = {  # pad, start, end, unknown, mask
     "wordpiece": (0, 2, 3, 1, 4),
