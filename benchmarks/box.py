@@ -17,11 +17,11 @@ from rich.table import Table
 
 from regard.config import plain
 from regard.cpu import hardware, threads
-from regard.decoding.confidence import FILE as CONFIDENCE
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.files import aligned
 from regard.evaluation.translation import figures
 from regard.pipeline import Translator, load
+from regard.translate.confidence import FILE as CONFIDENCE
 from regard.translate.language import FILE as LANGUAGES
 from regard.translate.language import Languages
 from regard.weights.card import FILE as CARD

@@ -20,9 +20,9 @@ from rich.console import Console
 
 from regard.cpu import hardware, threads
 from regard.decoding.guard import ROUNDS, rounds
-from regard.documents.files import Format, parse
-from regard.documents.passage import Passage
-from regard.pipeline.interpreter import Interpreter, Wishes, open_interpreter
+from regard.translate.document_translator import Interpreter, Wishes, open_interpreter
+from regard.translate.formats.files import Format, parse
+from regard.translate.passage import Passage
 from regard.translate.protect import intact, spans
 
 SENTENCES = {

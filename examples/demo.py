@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.explorer.page import translation_page
-from regard.pipeline.interpreter import Interpreter, open_interpreter
-from regard.pipeline.rendering import Rendering
+from regard.translate.document_translator import Interpreter, open_interpreter
+from regard.translate.result import Rendering
 
 SENTENCES = [
     ("I ate an apple.", "de"),

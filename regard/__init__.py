@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.errors import RegardError
     from regard.pipeline import load
-    from regard.pipeline.interpreter import Interpreter, open_interpreter
     from regard.pipeline.loaded import Model
+    from regard.translate.document_translator import Interpreter, open_interpreter
 
 __all__ = ["Interpreter", "Model", "RegardError", "Trace", "load", "open_interpreter"]
 __version__ = "0.1.0"
 
 # imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
 _HOMES = {
-    "Interpreter": "regard.pipeline.interpreter",
+    "Interpreter": "regard.translate.document_translator",
     "Model": "regard.pipeline.loaded",
     "RegardError": "regard.errors",
     "Trace": "regard.blocks.trace",
     "load": "regard.pipeline",
-    "open_interpreter": "regard.pipeline.interpreter",
+    "open_interpreter": "regard.translate.document_translator",
 }
 
 

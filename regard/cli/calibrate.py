@@ -30,9 +30,9 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     SOURCE and TARGET are aligned line by line. The directory gets a file confidence.json.
     """
     from regard.config import plain
-    from regard.decoding.confidence import FILE
     from regard.evaluation.calibration import Known, calibrate
     from regard.evaluation.files import aligned
+    from regard.translate.confidence import FILE
     from regard.weights.directory import write_json
 
     translator = options.interpreter(directory, device).translator

@@ -64,7 +64,7 @@ def take_along(source: Path, destination: Path) -> None:
     """What a translator knows about itself and its languages."""
     import shutil
 
-    from regard.decoding.confidence import FILE as CONFIDENCE
+    from regard.translate.confidence import FILE as CONFIDENCE
     from regard.translate.language import FILE as LANGUAGES
     from regard.weights.card import FILE as CARD
 

@@ -16,8 +16,8 @@ from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
     from regard.decoding.settings import Search
-    from regard.pipeline.interpreter import Interpreter, Wishes
     from regard.pipeline.loaded import Model
+    from regard.translate.document_translator import Interpreter, Wishes
 
 Command = Callable[..., Any]
 
@@ -81,7 +81,7 @@ SEARCH: list[
 ]
 
 
-WISHES: list[tuple[tuple[str, ...], Any, str]] = [  # those of pipeline/interpreter.py
+WISHES: list[tuple[tuple[str, ...], Any, str]] = [  # those of translate/document_translator.py
     (("--from", "origin"), str, "The language of the text; told by its looks, where the model knows how."),
     (("--to",), str, "The language to translate into, for a model that has several."),
     (("--glossary",), PATH, "Terms to keep to: a line is a term, a tab, its translation; none keeps it as it is."),
@@ -105,7 +105,7 @@ def divide(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def wishes(
     interpreter: "Interpreter", given: dict[str, Any], search: dict[str, Any], *, links: bool = False
 ) -> "Wishes":
-    from regard.pipeline.interpreter import Wishes
+    from regard.translate.document_translator import Wishes
     from regard.translate.glossary import Glossary
 
     for name, low, high in (("min_confidence", 0, 1), ("alternatives", 0, MOST_ALTERNATIVES)):
@@ -237,7 +237,7 @@ def load(directory: Path, device: str = "auto") -> "Model":
 
 def model_path(directory: Path) -> Path:
     """The directory, or that of the model in the box, which is known by this name."""
-    from regard.pipeline.interpreter import BOX
+    from regard.translate.document_translator import BOX
 
     return BOX if str(directory) == "box" and not directory.exists() else directory
 
@@ -247,6 +247,6 @@ def interpreter(directory: Path | None, device: str = "auto") -> "Interpreter":
     from regard.cpu import threads
 
     threads.use()
-    from regard.pipeline.interpreter import open_interpreter
+    from regard.translate.document_translator import open_interpreter
 
     return open_interpreter(directory, device=device)

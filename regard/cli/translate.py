@@ -12,11 +12,11 @@ from regard.cli import options, output
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.documents.files import Format
     from regard.pipeline import Translator
-    from regard.pipeline.interpreter import Interpreter, Wishes
     from regard.pipeline.loaded import Translation
-    from regard.pipeline.rendering import Rendering
+    from regard.translate.document_translator import Interpreter, Wishes
+    from regard.translate.formats.files import Format
+    from regard.translate.result import Rendering
 
 
 @click.command(
@@ -96,7 +96,7 @@ def rendered(
     form: "Format",
     wishes: "Wishes",
 ) -> Iterator[str]:
-    from regard.documents.files import parse
+    from regard.translate.formats.files import parse
 
     interpreter.check(wishes)
     for batch in batches:

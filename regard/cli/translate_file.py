@@ -33,8 +33,8 @@ Examples:
 @options.search_options
 def command(source: Path, target: Path, directory: Path | None, device: str, form: str | None, **rest: Any) -> None:
     """Translate the file SOURCE and keep its form: text, HTML, Markdown, subtitles (.srt, .vtt), .po, TMX and TSV."""
-    from regard.documents import files
     from regard.errors import InputError
+    from regard.translate.formats import files
 
     options.check_output(target, source)
     kind = form if form in files.FORMATS else files.format_of(Path(f"file.{form}") if form else source)

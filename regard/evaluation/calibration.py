@@ -1,4 +1,4 @@
-"""Translations beside their references -> how sure a model may be (decoding/confidence.py).
+"""Translations beside their references -> how sure a model may be (translate/confidence.py).
 
 A sentence counts as right when its chrF against the reference is at least one half, a word when the reference has it.
 Both are too strict, since there are other good translations; so a confidence is rather too low than too high.
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
-from regard.decoding.confidence import Confidence, calibration_error, chance, fit, sentence_features, word_features
 from regard.pipeline import Translator
 from regard.pipeline.loaded import Translation
 from regard.text.words import word_numbers
+from regard.translate.confidence import Confidence, calibration_error, chance, fit, sentence_features, word_features
 
 CLOSE = 50.0
 FOLDS = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.pipeline import Translator
 from regard.pipeline.loaded import Translation
-from regard.pipeline.rendering import Word
 from regard.text.words import readable
+from regard.translate.result import Word
 
 DIGITS = 3
 SPACE = "·"

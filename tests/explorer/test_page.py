@@ -10,7 +10,7 @@ import pytest
 
 import regard
 from regard.explorer.page import translation_page
-from regard.pipeline.rendering import Word
+from regard.translate.result import Word
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=3000"]

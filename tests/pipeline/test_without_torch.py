@@ -23,8 +23,8 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.initialize import initialize
 from regard.native import kernels
-from regard.pipeline.interpreter import BOX
 from regard.pipeline.translator import Translator
+from regard.translate.document_translator import BOX
 from regard.weights import store
 from regard.weights.arrays import Unopened, read_arrays
 from regard.weights.directory import Stored

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.documents.html import parse
-from regard.documents.marks import place
-from regard.documents.passage import Mark, Passage
+from regard.translate.formats.html import parse
+from regard.translate.markup import place
+from regard.translate.passage import Mark, Passage
 
 MARKUP = re.compile(r"<!--.*?-->|</?[a-z][^<>]*>", re.DOTALL)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.join import Template
-from regard.documents.memory import parse
-from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
+from regard.translate.formats.template import Template
+from regard.translate.formats.tmx import parse
+from regard.translate.passage import Mark, Passage
 
 BODY = """<tmx version="1.4">
   <header srclang="en-US" adminlang="en" o-tmf="x" datatype="plaintext" segtype="sentence" creationtool="t"/>

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from regard.documents.passage import Span
+from regard.translate.passage import Span
 
 RAW_TEXT = frozenset(["script", "style", "textarea"])
 """Nothing in them is markup but their own end."""

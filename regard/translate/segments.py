@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
 
-from regard.documents.passage import Passage, Span
 from regard.text.placeholders import PLACEHOLDERS
 from regard.translate.glossary import Glossary, Term
+from regard.translate.passage import Passage, Span
 from regard.translate.protect import Protected, in_groups, protect, spans
 from regard.translate.sentences import pieces_that_fit, sentences
 

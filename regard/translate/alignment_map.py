@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
-from regard.documents.passage import Link, Passage, Span
 from regard.text.words import UNSPACED
+from regard.translate.passage import Link, Passage, Span
 
 
 @dataclass(frozen=True, slots=True)

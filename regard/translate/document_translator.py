@@ -13,21 +13,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard.decoding.confidence import Confidence
 from regard.decoding.settings import Search
-from regard.documents.marks import place
-from regard.documents.passage import Link, Passage
 from regard.errors import InputError, UsageError
-from regard.pipeline.attempts import Attempt, Chain, all_attempts, unchanged
-from regard.pipeline.rendering import Rendering, Sentence
 from regard.pipeline.searching import search_settings
-from regard.pipeline.segments import Segment, joined, segments, with_terms
 from regard.pipeline.translator import Translator
 from regard.text.checks import check_text
 from regard.text.tokenizer import tag_piece
+from regard.translate.confidence import Confidence
 from regard.translate.glossary import Glossary
 from regard.translate.language import FILE as LANGUAGES_FILE
 from regard.translate.language import Languages
+from regard.translate.markup import place
+from regard.translate.passage import Link, Passage
+from regard.translate.result import Rendering, Sentence
+from regard.translate.retry import Attempt, Chain, all_attempts, unchanged
+from regard.translate.segments import Segment, joined, segments, with_terms
 from regard.weights.card import Card
 
 BOX = Path(__file__).parent.parent / "box"

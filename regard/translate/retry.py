@@ -10,18 +10,18 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from regard.decoding.confidence import Confidence
 from regard.decoding.guard import attempts as forceful
 from regard.decoding.guard import faults, is_copy
 from regard.decoding.settings import Search
-from regard.documents.passage import Link, Span
 from regard.pipeline.loaded import Translation
-from regard.pipeline.rendering import Note, Sentence, Word
-from regard.pipeline.segments import Segment, with_terms
 from regard.pipeline.translator import Translator
 from regard.text.words import NO_WORD, word_numbers
+from regard.translate.confidence import Confidence
 from regard.translate.glossary import Term
+from regard.translate.passage import Link, Span
 from regard.translate.protect import restore, restored_places
+from regard.translate.result import Note, Sentence, Word
+from regard.translate.segments import Segment, with_terms
 
 WIDE = 8
 """The beam in which a translation is looked for that has all that must be in it."""

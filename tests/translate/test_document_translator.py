@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import regard
 from regard.decoding.settings import Search
-from regard.documents import html
-from regard.documents.passage import Passage
 from regard.errors import InputError, UsageError
-from regard.pipeline.interpreter import Interpreter, Wishes
 from regard.pipeline.loaded import Translation
+from regard.translate.document_translator import Interpreter, Wishes
+from regard.translate.formats import html
 from regard.translate.glossary import Glossary, Term
+from regard.translate.passage import Passage
 from regard.translate.protect import intact, spans
 
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from regard.documents.inline import BREAK, label, passage
-from regard.documents.join import lines_of
-from regard.documents.passage import Passage
-from regard.documents.untouched import INDENT, QUOTE, block_end, column_of, front_matter_end, matched
+from regard.translate.formats.markdown_inline import BREAK, label, passage
+from regard.translate.formats.raw_blocks import INDENT, QUOTE, block_end, column_of, front_matter_end, matched
+from regard.translate.formats.template import lines_of
+from regard.translate.passage import Passage
 
 MARKER = re.compile(r"[ \t]*+(?:[-*+:]|(\d{1,9})[.)])(?:[ \t]++|$)")  # : is that of a definition
 BOX = re.compile(r"\[[ xX]\][ \t]++")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.documents.passage import Link, Passage
+from regard.translate.passage import Link, Passage
 
 Note = Literal[
     "loop", "length", "copy", "placeholders", "term", "tried again", "kept", "abstained", "same language", "pivot"

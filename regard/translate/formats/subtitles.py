@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.documents.join import as_it_is, fill, lines_of, paired, raw_text
-from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
+from regard.translate.formats.template import as_it_is, fill, lines_of, paired, raw_text
+from regard.translate.passage import Mark, Passage
 
 TIME = r"\d++(?::\d++){1,3}+(?:[,.]\d++)?+"  # some have hours, some have frames instead of a fraction
 TIMING = re.compile(rf"[\s\ufeff]*+{TIME}\s*+-++>\s*+{TIME}")

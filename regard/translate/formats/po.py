@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from regard.documents.join import edges, fill, lines_of, raw_text
-from regard.documents.passage import Passage
 from regard.errors import InputError
+from regard.translate.formats.template import edges, fill, lines_of, raw_text
+from regard.translate.passage import Passage
 
 BOM = "\ufeff"
 STRINGS = r'(?:"(?:[^"\\]++|\\.)*+"\s*+)'

@@ -17,9 +17,9 @@ from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from regard.documents.join import Template, paired, raw_text
-from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
+from regard.translate.formats.template import Template, paired, raw_text
+from regard.translate.passage import Mark, Passage
 
 TAG = r"""<(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>"""
 TAG_OF_BYTES = re.compile(TAG.encode())

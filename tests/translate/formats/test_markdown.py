@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.markdown import parse
-from regard.documents.marks import place
-from regard.documents.passage import Mark, Passage
+from regard.translate.formats.markdown import parse
+from regard.translate.markup import place
+from regard.translate.passage import Mark, Passage
 
 
 def texts(raw: str) -> list[str]:

@@ -15,8 +15,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from regard.documents.passage import Link, Mark, Passage, Span
-from regard.documents.wordmap import Cell, WordMap, hull
+from regard.translate.alignment_map import Cell, WordMap, hull
+from regard.translate.passage import Link, Mark, Passage, Span
 
 
 def place(source: Passage, target: str, links: Sequence[Link]) -> Passage:

@@ -6,11 +6,11 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.documents.passage import Passage
-from regard.pipeline.segments import Segment, joined, segments
 from regard.text.placeholders import PLACEHOLDERS
 from regard.translate.glossary import Glossary, Term
+from regard.translate.passage import Passage
 from regard.translate.protect import restore
+from regard.translate.segments import Segment, joined, segments
 
 
 def cut(

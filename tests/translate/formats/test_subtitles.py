@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.documents.passage import Mark, Passage
-from regard.documents.subtitles import Subtitles, parse
 from regard.errors import InputError
+from regard.translate.formats.subtitles import Subtitles, parse
+from regard.translate.passage import Mark, Passage
 
 FILM = """\ufeff1
 00:00:01,000 --> 00:00:02,500

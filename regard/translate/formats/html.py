@@ -19,8 +19,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from regard.documents.passage import Mark, Passage, Span
-from regard.documents.tags import ENTITY, RAW_TEXT, TEMPLATE, WHITE, Kind, Token, attributes, decoded, partners, tokens
+from regard.translate.formats.html_tags import (
+    ENTITY,
+    RAW_TEXT,
+    TEMPLATE,
+    WHITE,
+    Kind,
+    Token,
+    attributes,
+    decoded,
+    partners,
+    tokens,
+)
+from regard.translate.passage import Mark, Passage, Span
 
 CODE = frozenset(["code", "kbd", "samp", "var"])
 DRAWN = frozenset(["svg", "math"])

@@ -8,10 +8,10 @@ are. Columns are counted from 1.
 
 import re
 
-from regard.documents.join import Template, edges, lines_of, raw_text
-from regard.documents.passage import Passage
 from regard.errors import InputError, UsageError
 from regard.plural import counted
+from regard.translate.formats.template import Template, edges, lines_of, raw_text
+from regard.translate.passage import Passage
 
 BOM = "\ufeff"
 BREAKS = re.compile(r"[\t\n]")

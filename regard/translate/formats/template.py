@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from regard.documents.passage import Mark, Passage
+from regard.translate.passage import Mark, Passage
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 LEADING_WHITE = re.compile(r"[\s\ufeff]*+")  # a byte order mark, where it was not taken off, is no part of a text

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.documents.join import raw_text
-from regard.documents.passage import Mark, Passage
-from regard.documents.plain import parse
+from regard.translate.formats.plain import parse
+from regard.translate.formats.template import raw_text
+from regard.translate.passage import Mark, Passage
 
 LETTER = "\ufeffDear Ann,\r\n\r\n\tI am here.  \r\n \t\r\n– Tom\u2028 P.S.\n\n\nEnd"
 

@@ -14,16 +14,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from regard.documents.passage import Document
 from regard.errors import InputError, OutputError, UsageError
+from regard.translate.passage import Document
 
-Format = Literal["plain", "subtitles", "catalog", "memory", "table", "html", "markdown"]
+Format = Literal["plain", "subtitles", "po", "tmx", "tsv", "html", "markdown"]
 FORMATS: dict[Format, tuple[str, ...]] = {
     "plain": (".txt",),
     "subtitles": (".srt", ".vtt"),
-    "catalog": (".po", ".pot"),
-    "memory": (".tmx",),
-    "table": (".tsv",),
+    "po": (".po", ".pot"),
+    "tmx": (".tmx",),
+    "tsv": (".tsv",),
     "html": (".html", ".htm", ".xhtml"),
     "markdown": (".md", ".markdown"),
 }
@@ -51,8 +51,8 @@ XML = rb"""\s*+<\?xml\s[^>]{0,200}?\sencoding\s*+=\s*+["']"""
 META = rb"""<meta\s[^>]{0,200}?\bcharset\s*+=\s*+["']?"""
 DECLARATIONS: dict[Format, re.Pattern[bytes]] = {
     "html": re.compile(rb"(?:\A%b|%b)([\w.:-]++)" % (XML, META), re.IGNORECASE),
-    "memory": re.compile(rb"\A%b([\w.:-]++)" % XML),
-    "catalog": re.compile(rb'Content-Type:[^"\n]{0,200}?charset=([\w.:-]++)', re.IGNORECASE),
+    "tmx": re.compile(rb"\A%b([\w.:-]++)" % XML),
+    "po": re.compile(rb'Content-Type:[^"\n]{0,200}?charset=([\w.:-]++)', re.IGNORECASE),
 }
 """How a file says what its encoding is."""
 ASCII = bytes(range(128))
@@ -78,13 +78,14 @@ def _named(path: Path) -> Format | None:
 def parse(text: str, format: Format, *, source: str | None, target: str | None) -> Document:
     """The languages are for a translation memory, which has several; no other format asks for them."""
     languages = {}
-    if format == "memory":
+    if format == "tmx":
         if source is None or target is None:
             raise UsageError(
                 "a translation memory has several languages; name the source and the target, such as en, de"
             )
         languages = {"source": source, "target": target}
-    module = import_module(f"regard.documents.{format}")  # when first met: few files are of more than one format
+    # imported when first met: few files are of more than one format
+    module = import_module(f"regard.translate.formats.{format}")
     document: Document = module.parse(text, **languages)
     return document
 
@@ -110,7 +111,7 @@ def read_text(path: Path) -> tuple[str, Encoding]:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(f"{path}: line {line}: has a NUL, as no text does; if it is UTF-16, save the file as UTF-8")
-    return text, UTF_8 if format == "catalog" and not encoding.mark else encoding
+    return text, UTF_8 if format == "po" and not encoding.mark else encoding
 
 
 def _declared(raw: bytes, declaration: re.Pattern[bytes]) -> Encoding:

@@ -5,8 +5,8 @@ r"""Plain text: each line that is not blank is a passage.
 White space around a line, blank lines and line ends stay as they are.
 """
 
-from regard.documents.join import Template, edges, lines_of, raw_text
-from regard.documents.passage import Passage
+from regard.translate.formats.template import Template, edges, lines_of, raw_text
+from regard.translate.passage import Passage
 
 
 def parse(text: str) -> Template:

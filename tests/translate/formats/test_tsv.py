@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.join import Template
-from regard.documents.passage import Passage
-from regard.documents.table import parse
 from regard.errors import InputError, UsageError
+from regard.translate.formats.template import Template
+from regard.translate.formats.tsv import parse
+from regard.translate.passage import Passage
 
 TABLE = '\ufeff1\tGood morning.\tx\r\n\r\n2\t "Yes" \t\n\t \t\n3\t\tz\n4\tBye'
 

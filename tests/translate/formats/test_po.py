@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.catalog import Catalog, parse
-from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
+from regard.translate.formats.po import Catalog, parse
+from regard.translate.passage import Mark, Passage
 
 HEADER = r"""# German translations.
 #, fuzzy

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.files import FORMATS, UTF_8, Encoding, Format, format_of, parse, read_text, write_text
 from regard.errors import InputError, OutputError, UsageError
+from regard.translate.formats.files import FORMATS, UTF_8, Encoding, Format, format_of, parse, read_text, write_text
 
 SAMPLES: dict[Format, str] = {
     "plain": "One.\n",

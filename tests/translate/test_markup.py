@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.marks import place
-from regard.documents.passage import Link, Mark, Passage, Span
+from regard.translate.markup import place
+from regard.translate.passage import Link, Mark, Passage, Span
 
 PIECE = re.compile(r"(<[^<>]*>)")
 

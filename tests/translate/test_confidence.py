@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.decoding.confidence import FILE, Confidence, calibration_error, chance, fit
 from regard.errors import RegardError
+from regard.translate.confidence import FILE, Confidence, calibration_error, chance, fit
 
 
 def test_fit_finds_the_weights_that_made_the_data() -> None:

@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.documents.passage import Mark, Passage, Span
-from regard.documents.tags import TAG, VOID
+from regard.translate.formats.html_tags import TAG, VOID
+from regard.translate.passage import Mark, Passage, Span
 
 SPECIAL = re.compile(
     r"""(?P<escape>\\[!-/:-@\[-`{-~])
