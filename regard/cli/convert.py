@@ -74,8 +74,8 @@ def take_along(source: Path, destination: Path) -> None:
 
 
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:
-    from regard.data.account import Account
     from regard.data.sources import DataSettings, Files, read
+    from regard.data.stats import Account
     from regard.pipeline.translator import Translator
 
     if not isinstance(model, Translator):

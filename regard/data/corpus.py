@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.format import open_memmap
 
-from regard.data.account import Account
 from regard.data.ragged import Ints, Ragged, sums, take
+from regard.data.stats import Account
 from regard.text.subword_dropout import VARIANTS, Bits, draw
 
 ABOUT = "about.json"

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from regard.data.account import Account
+from regard.data.stats import Account
 from regard.errors import ConfigError, InputError
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders

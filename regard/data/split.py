@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from regard.data.account import Account
 from regard.data.sources import DataSettings, Files, Pair, Split, read
+from regard.data.stats import Account
 from regard.errors import InputError
 
 PARTS = ("train", "valid", "test")

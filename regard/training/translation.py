@@ -19,12 +19,12 @@ from pathlib import Path
 import torch
 
 from regard.config import load_json, plain, read
-from regard.data.account import Account
 from regard.data.batching import Batch, Epochs, collate
-from regard.data.cache import cached, tag_ids, where
 from regard.data.ragged import Ragged
 from regard.data.sources import Pair, training_pairs, valid_pairs
 from regard.data.split import split_settings, write_split
+from regard.data.stats import Account
+from regard.data.token_cache import cached, tag_ids, where
 from regard.errors import ConfigError, InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation import Generation

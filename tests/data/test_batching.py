@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching import Epochs, collate, drawn, plan
-from regard.data.cache import cached
 from regard.data.corpus import Corpus, Lengths
 from regard.data.ragged import Ragged, padded, sums, take
 from regard.data.sources import DataSettings, Files
+from regard.data.token_cache import cached
 from regard.errors import ConfigError
 
 sizes = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=200)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from data_samples import pairs, tokenizer, write
 
-from regard.data import cache
-from regard.data.cache import cached
+from regard.data import token_cache
 from regard.data.corpus import Corpus
 from regard.data.sources import DataSettings, Files
+from regard.data.token_cache import cached
 from regard.errors import ConfigError, InputError, OutputError
 
 TRAIN = Files(source="train.en", target="train.de")
@@ -77,7 +77,7 @@ def test_only_what_is_wholly_alike_is_a_duplicate(tmp_path: Path) -> None:
 
 def test_repeated_digests_that_share_a_half() -> None:
     digests = np.array([[1, 1], [1, 2], [3, 3], [1, 1], [1, 2], [1, 1], [0, 1]], np.uint64)
-    assert cache._repeated(digests).tolist() == [False, False, False, True, True, True, False]
+    assert token_cache._repeated(digests).tolist() == [False, False, False, True, True, True, False]
 
 
 def test_a_tag_stands_in_front_of_the_source(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyP
     cached(settings(tmp_path), tokenizer(), tmp_path / "cache")
     (theirs,) = (tmp_path / "cache").iterdir()
     shutil.move(theirs, tmp_path / "theirs")
-    build = cache._build
+    build = token_cache._build
 
     def slowly(*arguments: Any) -> None:
         build(*arguments)

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import plain
-from regard.data.account import Account
 from regard.data.corpus import ABOUT, FORMAT, About, Corpus
 from regard.data.sources import DataSettings, training_pairs
+from regard.data.stats import Account
 from regard.errors import ConfigError, InputError, OutputError
 from regard.text.subword_dropout import Sampler
 from regard.text.tokenizer import Tokenizer, tag_piece
