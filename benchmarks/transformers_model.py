@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-from regard.blocks.waves import waves
+from regard.blocks.sinusoids import waves
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation import Generation
 from regard.models.seq2seq import Seq2Seq

@@ -9,7 +9,7 @@ B batch  Q queries  S keys  D width  H heads  K head width
 from torch import Tensor, nn
 
 from regard.blocks.attend import attend
-from regard.blocks.cache import Remembered
+from regard.blocks.kv_cache import Remembered
 from regard.blocks.positions import Rotation, rotate
 from regard.blocks.trace import Trace, note
 

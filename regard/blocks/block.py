@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from regard.blocks.cache import RememberedBlock
 from regard.blocks.dropout import Dropout
+from regard.blocks.kv_cache import RememberedBlock
 from regard.blocks.positions import Rotation
 from regard.blocks.trace import Trace, inside, note
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.embeddings import TokenEmbedding
-from regard.blocks.waves import waves
+from regard.blocks.sinusoids import waves
 
 # ---- added to the embeddings ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.blocks.waves import waves
+from regard.blocks.sinusoids import waves
 from regard.models.config import Seq2SeqConfig
 from regard.native import kernels
 from regard.native.kernels import Array, Floats, Weights

@@ -8,7 +8,7 @@ B batch  L new tokens  S all tokens so far  D width  V vocabulary  N labels
 from torch import Tensor, nn
 
 from regard.blocks import masks
-from regard.blocks.cache import Cache
+from regard.blocks.kv_cache import Cache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
+from regard.blocks.beam_cache import Group, Lanes
 from regard.blocks.block import Block
-from regard.blocks.cache import Cache
-from regard.blocks.lanes import Group, Lanes
+from regard.blocks.kv_cache import Cache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import Seq2SeqConfig
 from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with

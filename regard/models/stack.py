@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
-from regard.blocks.cache import Cache, RememberedStack
 from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
+from regard.blocks.kv_cache import Cache, RememberedStack
 from regard.blocks.norms import LayerNorm, RMSNorm
 from regard.blocks.positions import (
     Alibi,

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.lanes import Group
+from regard.blocks.beam_cache import Group
 from regard.models import compiled
 from regard.models.compiled import Compiled
 from regard.models.seq2seq import Seq2Seq

@@ -26,7 +26,7 @@ typedef struct {
     Norm last; /* where the norm comes first */
 } Stack;
 
-/* Some sentences that began together: see blocks/lanes.py. Keys and values lie as [block][key, value][slot][head][place][]. */
+/* Some sentences that began together: see blocks/beam_cache.py. Keys and values lie as [block][key, value][slot][head][place][]. */
 typedef struct {
     void *own;
     const void *memory;

@@ -36,7 +36,7 @@ class _Stack(Structure):
 
 
 class Seated(Structure):
-    """Some sentences that began together, in one pass: what blocks/lanes.py's group looks like from C."""
+    """Some sentences that began together, in one pass: what blocks/beam_cache.py's group looks like from C."""
 
     _fields_ = (
         *((name, c_void_p) for name in ("own", "memory", "slots", "places", "lengths")),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.blocks.lanes import Group
+from regard.blocks.beam_cache import Group
 from regard.decoding.asked import Asked
 from regard.decoding.interface import Opening
 from regard.decoding.sample import seed_for

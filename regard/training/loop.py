@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.half import in_halves
+from regard.blocks.bf16_linear import in_halves
 from regard.data.batching import Batch
 from regard.errors import TrainingError
 from regard.training import state

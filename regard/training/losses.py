@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.blocks.half import ROWS, halves, padded
+from regard.blocks.bf16_linear import ROWS, halves, padded
 
 SLICE = 16 << 20
 """Bytes of logits at once: half of a usual third-level cache. Smaller slices read the whole matrix more often."""
@@ -131,7 +131,7 @@ def projected_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """The loss summed over rows, and the log-likelihood of the labels (without smoothing, without gradient).
 
-    `half`: with products of bfloat16, see blocks/half.py; sums are float32 all the same.
+    `half`: with products of bfloat16, see blocks/bf16_linear.py; sums are float32 all the same.
     """
     loss, likelihood = _ProjectedCrossEntropy.apply(states_RD, weight_VD, bias_V, labels_R, smoothing, half)  # type: ignore[no-untyped-call]
     return loss, likelihood

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.half import HalfLinear
+from regard.blocks.bf16_linear import HalfLinear
 from regard.data.batching import Batch
 from regard.models.seq2seq import Memory, Seq2Seq
 from regard.training.consistency import consistent_cross_entropy

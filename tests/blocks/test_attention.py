@@ -5,7 +5,7 @@ from torch.testing import assert_close
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
-from regard.blocks.cache import KeyValues
+from regard.blocks.kv_cache import KeyValues
 from regard.blocks.positions import Rotary
 from regard.blocks.trace import Trace
 

@@ -6,8 +6,8 @@ from torch.testing import assert_close
 from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
-from regard.blocks.cache import BlockCache
 from regard.blocks.feedforward import FeedForward
+from regard.blocks.kv_cache import BlockCache
 from regard.blocks.norms import LayerNorm
 from regard.blocks.trace import Trace
 

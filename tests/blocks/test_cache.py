@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.blocks.cache import Cache, KeyValues
+from regard.blocks.kv_cache import Cache, KeyValues
 
 
 def tokens(start: int, stop: int, batch: int = 2) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.half import ROWS, HalfLinear, halves, in_halves
+from regard.blocks.bf16_linear import ROWS, HalfLinear, halves, in_halves
 from regard.cpu import hardware
 
 pytestmark = pytest.mark.skipif(not hardware.prepare().bfloat16, reason="bfloat16 gives no right results on this CPU")

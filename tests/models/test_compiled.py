@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from regard.blocks.lanes import Group
+from regard.blocks.beam_cache import Group
 from regard.decoding.beam import beam
 from regard.decoding.engine import run
 from regard.decoding.greedy import greedy_asking

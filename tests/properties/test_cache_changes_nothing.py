@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small_models import Batch, batches, close, cuts, decoders, random_ids, seeds, translators
 from torch import Tensor
 
-from regard.blocks.cache import Cache
+from regard.blocks.kv_cache import Cache
 from regard.models import Decoder, Seq2Seq
 from regard.models.seq2seq import Memory
 

@@ -12,7 +12,7 @@ from small_models import VOCAB, translators
 from test_search_properties import Translating, own_seeds, same, searches, start
 from torch import Tensor
 
-from regard.blocks.lanes import Group
+from regard.blocks.beam_cache import Group
 from regard.decoding.asked import Asked
 from regard.decoding.engine import run
 from regard.decoding.hypothesis import Hypothesis
