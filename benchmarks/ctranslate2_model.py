@@ -9,8 +9,8 @@ from ctranslate2.specs import TransformerSpec, common_spec
 from torch import nn
 
 from regard.blocks.attention import Attention
+from regard.models.parts import Stack, TextEmbedding
 from regard.models.seq2seq import Seq2Seq
-from regard.models.stack import Stack, TextEmbedding
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 

@@ -28,7 +28,7 @@ import transformers_model
 import regard
 from regard.cpu import threads as cores
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.native import kernels, tensors

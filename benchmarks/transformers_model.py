@@ -14,7 +14,7 @@ from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 from regard.blocks.sinusoids import waves
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.seq2seq import Seq2Seq
 
 PARTS = {

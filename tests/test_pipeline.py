@@ -15,7 +15,7 @@ from regard.cpu import hardware
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.pipeline import Reader, Translator, Viewer, Writer, kind_of
 from regard.pipeline.loaded import BATCH

@@ -12,7 +12,7 @@ from regard.blocks.kv_cache import Cache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token
-from regard.models.stack import make_embedding, make_text_stack, read_with
+from regard.models.parts import make_embedding, make_text_stack, read_with
 
 
 class Decoder(nn.Module):

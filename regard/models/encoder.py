@@ -13,7 +13,7 @@ from regard.blocks.dropout import Dropout
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import EncoderConfig
 from regard.models.heads import MaskedLanguageHead, Pooler, first_token, mean_pool
-from regard.models.stack import make_embedding, make_text_stack
+from regard.models.parts import make_embedding, make_text_stack
 
 
 class Encoder(nn.Module):

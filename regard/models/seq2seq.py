@@ -19,7 +19,7 @@ from regard.blocks.block import Block
 from regard.blocks.kv_cache import Cache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import Seq2SeqConfig
-from regard.models.stack import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
+from regard.models.parts import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
 
 
 class Memory(NamedTuple):

@@ -13,7 +13,7 @@ from regard.blocks.embeddings import PatchEmbedding
 from regard.blocks.positions import Learned
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import VisionConfig
-from regard.models.stack import Stack
+from regard.models.parts import Stack
 
 
 class Vision(nn.Module):

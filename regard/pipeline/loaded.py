@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from regard.errors import InputError, InputTooLong, TaskError, TokenizerError
 from regard.models import family_of
 from regard.models.config import BlockConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.text.tokenizer import Tokenizer
 from regard.weights.arrays import Unopened
 from regard.weights.directory import Stored, new_directory

@@ -6,7 +6,7 @@ from typing import Any
 from regard.config import read
 from regard.decoding.settings import Search
 from regard.errors import UsageError
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.pipeline.loaded import Model
 
 

@@ -27,7 +27,7 @@ from regard.data.stats import Account
 from regard.data.token_cache import cached, tag_ids, where
 from regard.errors import ConfigError, InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.plural import counted

@@ -18,7 +18,7 @@ from regard.config import did_you_mean, load_json, one_of, read
 from regard.errors import ConfigError, ModelError, OutputError
 from regard.models import FAMILIES
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.weights.shortlist import Shortlist, read_shortlist
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.weights.arrays import Unopened, as_unopened, read_arrays
 from regard.weights.directory import CONFIG, GENERATION, ONE_FILE
 from regard.weights.maps import FOREIGN

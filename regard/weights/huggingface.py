@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.errors import ConfigError, UsageError
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Stored, write_json
 from regard.weights.foreign import foreign_kind, in_our_words
 from regard.weights.maps import FOREIGN

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.errors import WeightsError
 from regard.models.config import DecoderConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.plural import counted
 from regard.weights.directory import Stored
 from regard.weights.maps.table import pairs_to_halves

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.pipeline import Translator

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from regard.cli.main import main
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.weights import store
 from regard.weights.directory import Stored

@@ -9,7 +9,7 @@ from their_models import VARIANTS, Both, Pair, ragged
 from torch import Tensor
 
 import regard
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 
 # parts of theirs that no task of regard's needs, and that are therefore not kept
 NOT_OURS = ("cls.seq_relationship.",)

@@ -20,7 +20,7 @@ from regard.errors import ModelError, WeightsError
 from regard.models import build
 from regard.models.compiled import shapes
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.native import kernels
 from regard.pipeline.translator import Translator

@@ -12,7 +12,7 @@ from regard.cli.main import main
 from regard.errors import ConfigError, UsageError, WeightsError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.weights import store
 from regard.weights.directory import Stored

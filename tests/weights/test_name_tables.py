@@ -7,7 +7,7 @@ import torch
 from weight_samples import EVERY, NAMES, SAMPLES, random_model, saved
 
 from regard.models.config import BlockConfig, EncoderConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.weights import store
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.table import SAME, TRANSPOSED, Layout, _match, pairs_to_halves, shaped, thirds, to_ours

@@ -13,7 +13,7 @@ from regard.decoding.settings import Search
 from regard.errors import InputError, WeightsError
 from regard.models import build
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.models.stepwise import compile_network

@@ -21,7 +21,7 @@ from regard.models.config import (
     Seq2SeqConfig,
     VisionConfig,
 )
-from regard.models.generation import Generation
+from regard.models.generation_config import Generation
 from regard.weights import store
 from regard.weights.directory import Stored, new_directory
 
