@@ -33,7 +33,7 @@ from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.native import kernels, tensors
 from regard.pipeline.translator import Translator
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.directory import Stored
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import Shortlist
@@ -102,17 +102,17 @@ def prepare(folder: Path, model: Seq2Seq, generation: Generation, shortlist: Sho
     """The same weights in everyone's form."""
     assert generation.start is not None
     (folder / "regard").mkdir()
-    store.write(folder / "regard", Stored(model, generation))
+    checkpoint.write(folder / "regard", Stored(model, generation))
     if model.config.norm_first:
         transformers_model.write(model, folder / "m2m100", generation)
     else:
         (folder / "marian").mkdir()
-        store.write(folder / "marian", Stored(model, generation), "huggingface")
+        checkpoint.write(folder / "marian", Stored(model, generation), "huggingface")
     (folder / "regard-int8").mkdir()
-    store.write(folder / "regard-int8", Stored(quantize(deepcopy(model)), generation))
+    checkpoint.write(folder / "regard-int8", Stored(quantize(deepcopy(model)), generation))
     if shortlist is not None:
         (folder / "regard-shortlist").mkdir()
-        store.write(folder / "regard-shortlist", Stored(quantize(deepcopy(model)), generation, shortlist))
+        checkpoint.write(folder / "regard-shortlist", Stored(quantize(deepcopy(model)), generation, shortlist))
     for compute in ("float32", "int8"):
         place = folder / f"ctranslate2-{compute}"
         place.mkdir()

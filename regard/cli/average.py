@@ -39,9 +39,9 @@ def command(sources: tuple[Path, ...], destination: Path, last: int | None, best
 def _of_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.errors import ModelError
     from regard.text import tokenizer as text
-    from regard.weights import store
+    from regard.weights import checkpoint
+    from regard.weights.average import mean_model
     from regard.weights.directory import new_directory
-    from regard.weights.mean import mean_model
 
     made = mean_model(paths)
     with new_directory(destination) as draft:
@@ -51,7 +51,7 @@ def _of_models(paths: Sequence[Path], destination: Path) -> None:
         for path in paths[1:]:
             if _tokens(path) != tokens:
                 raise ModelError(f"{path}: has other tokens than {paths[0]}, so there is no mean of them")
-        store.write(draft, made)
+        checkpoint.write(draft, made)
     for path in paths:
         output.say(str(path))
 

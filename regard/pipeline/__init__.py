@@ -49,9 +49,9 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
     if hardware.only_cpu(device) and dtype in ("auto", "float32") and (light := _without_torch(path)):
         return light
     hardware.bring_torch()
-    from regard.weights import store
+    from regard.weights import checkpoint
 
-    stored = store.read(path)
+    stored = checkpoint.read(path)
     tokenizer = _tokenizer(path, stored.config)
     place = hardware.device(device)
     stored.model.to(place, hardware.dtype(dtype, place))
@@ -78,7 +78,7 @@ def _without_torch(path: Path) -> Translator | None:
         found = unopened(settings.config, path / ONE_FILE, int8=settings.int8)
         light = None if found is None else (found, settings.generation)
     elif "model_type" in raw:
-        from regard.weights.foreign import unopened_foreign  # the tables of names are for who needs them
+        from regard.weights.hf_config import unopened_foreign  # the tables of names are for who needs them
 
         light = unopened_foreign(path, raw)
     else:

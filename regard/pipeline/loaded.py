@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from regard.blocks.trace import Trace
     from regard.models import Family
-    from regard.weights.store import Style
+    from regard.weights.checkpoint import Style
 
 BATCH = 32
 """Texts that are run together when a list is given."""
@@ -114,10 +114,10 @@ class Model:
 
     def save(self, directory: str | Path, style: Style = "regard") -> None:
         """Write a new model directory, regard's own or one for transformers."""
-        from regard.weights import store
+        from regard.weights import checkpoint
 
         with new_directory(Path(directory)) as half_done:
-            store.write(half_done, Stored(self.network, self.generation, self.shortlist), style)
+            checkpoint.write(half_done, Stored(self.network, self.generation, self.shortlist), style)
             if self._tokenizer is not None:
                 self._tokenizer.save(half_done)
 

@@ -38,7 +38,7 @@ from regard.training import state
 from regard.training.distributed import Workers
 from regard.training.recipe import Recipe, model_config
 from regard.training.teacher import TranslationLoss
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.directory import Stored, new_directory, write_json
 from regard.weights.tensors import fill, parameters
 
@@ -106,7 +106,7 @@ def open_run(run: Path, recipe: Recipe) -> None:
 def _copy_start(recipe: Recipe, folder: Path) -> None:
     """So that the run can go on when the directory that it started from is no longer there."""
     path = Path(recipe.start)
-    stored, tokenizer = store.read(path, trainable=True), text.load(path)
+    stored, tokenizer = checkpoint.read(path, trainable=True), text.load(path)
     config = stored.config
     if not isinstance(config, Seq2SeqConfig) or tokenizer is None:
         raise TaskError(f"{path}: is no translation model with a tokenizer, so no training can start from it")
@@ -114,12 +114,12 @@ def _copy_start(recipe: Recipe, folder: Path) -> None:
         raise ModelError(f"{path}: does not say which tokens start a text and fill a batch")
     config = read(Seq2SeqConfig, plain(config) | recipe.model, "[model]")
     with new_directory(folder) as draft:
-        store.write(draft, Stored(fill(config, parameters(stored.model), path), stored.generation))
+        checkpoint.write(draft, Stored(fill(config, parameters(stored.model), path), stored.generation))
         tokenizer.save(draft)
 
 
 def started_from(run: Path) -> Stored | None:
-    return store.read(run / "start") if (run / "start").exists() else None
+    return checkpoint.read(run / "start") if (run / "start").exists() else None
 
 
 def reopen_run(run: Path) -> Recipe:
@@ -291,5 +291,5 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) ->
     config: BlockConfig = started.config if started else _new_config(recipe, tokenizer)
     model = fill(config, state.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
-        store.write(draft, Stored(model, generation_of(recipe, started)))
+        checkpoint.write(draft, Stored(model, generation_of(recipe, started)))
         tokenizer.save(draft)

@@ -8,7 +8,7 @@ from regard.errors import ConfigError, UsageError
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation_config import Generation
 from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Stored, write_json
-from regard.weights.foreign import foreign_kind, in_our_words
+from regard.weights.hf_config import foreign_kind, in_our_words
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.table import Foreign, to_theirs
 from regard.weights.quantize import is_quantized

@@ -13,7 +13,7 @@ from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.directory import Stored
 
 SENTENCES = """I ate an apple after lunch and gave the rest to the dog.
@@ -45,7 +45,7 @@ def write_model(directory: Path, config: BlockConfig, generation: Generation, to
     model = build(config)
     initialize(model, seed=7)
     directory.mkdir()
-    store.write(directory, Stored(model.eval(), generation))
+    checkpoint.write(directory, Stored(model.eval(), generation))
     if tokenizer is not None:
         tokenizer.save(str(directory / "tokenizer.json"))
     return directory

@@ -25,7 +25,7 @@ from regard.models.initialize import initialize
 from regard.native import kernels
 from regard.pipeline.translator import Translator
 from regard.translate.document_translator import BOX
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.arrays import Unopened, read_arrays
 from regard.weights.directory import Stored
 from regard.weights.quantize import quantize
@@ -54,14 +54,14 @@ def config(**others: object) -> Seq2SeqConfig:
     return Seq2SeqConfig(**SIZES | others)  # type: ignore[arg-type]
 
 
-def write(directory: Path, *, int8: bool = False, style: store.Style = "regard", **others: object) -> Path:
+def write(directory: Path, *, int8: bool = False, style: checkpoint.Style = "regard", **others: object) -> Path:
     model = build(config(**others))
     initialize(model, seed=3)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3.0)
     directory.mkdir(exist_ok=True)
-    store.write(directory, Stored(quantize(model) if int8 else model, Generation(start=1, end=(2,), pad=0)), style)
+    checkpoint.write(directory, Stored(quantize(model) if int8 else model, Generation(start=1, end=(2,), pad=0)), style)
     return directory
 
 
@@ -92,7 +92,7 @@ def test_what_is_written_without_the_network_is_written_with_it(
     assert not isinstance(light._network, Unopened)
     assert light.write(ROWS, beam=3) == before
     for name, tensor in contents(light.network).items():
-        assert torch.equal(tensor, contents(store.read(tmp_path).model)[name]), name
+        assert torch.equal(tensor, contents(checkpoint.read(tmp_path).model)[name]), name
 
 
 @compiled_only
@@ -101,13 +101,13 @@ def test_an_opus_directory_is_used_as_it_is(kind: dict[str, object], tmp_path: P
     light = load(write_marian(tmp_path / "theirs", **kind))
     own = load(write(tmp_path / "ours", positions="sinusoidal_halves", output_bias=True, **kind))
     assert isinstance(light, Translator)
-    assert light.config == store.read(tmp_path / "theirs").config
+    assert light.config == checkpoint.read(tmp_path / "theirs").config
     assert light.generation == own.generation
     before = light.write(ROWS, beam=3)
     assert isinstance(light._network, Unopened), "to translate, nobody needs the modules"
     assert own.write(ROWS, beam=3) == before
     for name, tensor in contents(light.network).items():
-        assert torch.equal(tensor, contents(store.read(tmp_path / "theirs").model)[name]), name
+        assert torch.equal(tensor, contents(checkpoint.read(tmp_path / "theirs").model)[name]), name
     assert light.write(ROWS, beam=3) == before
 
 

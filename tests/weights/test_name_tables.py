@@ -8,7 +8,7 @@ from weight_samples import EVERY, NAMES, SAMPLES, random_model, saved
 
 from regard.models.config import BlockConfig, EncoderConfig
 from regard.models.generation_config import Generation
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.table import SAME, TRANSPOSED, Layout, _match, pairs_to_halves, shaped, thirds, to_ours
 from regard.weights.maps.table import to_theirs as to_their_names
@@ -91,11 +91,13 @@ def test_no_name_is_claimed_twice(kind: str) -> None:
 
 @pytest.mark.parametrize("style", ["regard", "huggingface"])
 @pytest.mark.parametrize(("kind", "config"), EVERY, ids=NAMES)
-def test_a_directory_goes_there_and_back(kind: str, config: BlockConfig, style: store.Style, tmp_path: Path) -> None:
+def test_a_directory_goes_there_and_back(
+    kind: str, config: BlockConfig, style: checkpoint.Style, tmp_path: Path
+) -> None:
     told = Generation(start=3, end=(4, 5), pad=0, never=(0, 7), max_new=9)
     generation = Generation() if kind == "vit" else told
     directory = saved(tmp_path / "saved", config, style, generation)
-    back = store.read(directory)
+    back = checkpoint.read(directory)
     before, after = parameters(random_model(config)), parameters(back.model)
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -121,9 +123,11 @@ def test_a_directory_goes_there_and_back(kind: str, config: BlockConfig, style: 
 )
 @pytest.mark.parametrize("style", ["regard", "huggingface"])
 @pytest.mark.parametrize("kind", ["marian", "gpt2", "llama"])
-def test_generation_goes_there_and_back(kind: str, style: store.Style, generation: Generation, tmp_path: Path) -> None:
+def test_generation_goes_there_and_back(
+    kind: str, style: checkpoint.Style, generation: Generation, tmp_path: Path
+) -> None:
     directory = saved(tmp_path / "saved", SAMPLES[kind][0], style, generation)
-    assert store.read(directory).generation == generation
+    assert checkpoint.read(directory).generation == generation
 
 
 def test_every_foreign_type_has_samples() -> None:

@@ -77,7 +77,7 @@ def test_a_failure_in_the_middle_of_saving(tmp_path: Path, monkeypatch: pytest.M
     def fails(path: Path, content: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("regard.weights.own.write_json", fails)  # after the tensors
+    monkeypatch.setattr("regard.weights.regard_format.write_json", fails)  # after the tensors
     with one_clear_line(OutputError, "saved", "Input/output error"):
         model(GPT2).save(tmp_path / "saved")
     assert everything_in(tmp_path) == []

@@ -19,7 +19,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.models.stepwise import compile_network
 from regard.native import kernels
 from regard.pipeline.compiled import CompiledWorker
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.directory import Stored
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import FILE, Shortlist, learn
@@ -128,8 +128,8 @@ def test_with_every_word_on_the_list_nothing_changes() -> None:
 
 def test_it_is_kept_with_the_model(tmp_path: Path) -> None:
     shortlist = learn(corpus(), VOCAB, VOCAB)
-    store.write(tmp_path, Stored(made(1), Generation(), shortlist))
-    read = store.read(tmp_path).shortlist
+    checkpoint.write(tmp_path, Stored(made(1), Generation(), shortlist))
+    read = checkpoint.read(tmp_path).shortlist
     assert read is not None
     assert np.array_equal(read.related_VC, shortlist.related_VC)
     assert np.array_equal(read.frequent_F, shortlist.frequent_F)
@@ -148,7 +148,7 @@ def test_it_is_kept_with_the_model(tmp_path: Path) -> None:
 def test_one_that_does_not_fit_is_named(
     tmp_path: Path, related: torch.Tensor, frequent: torch.Tensor, said: str
 ) -> None:
-    store.write(tmp_path, Stored(made(1), Generation()))
+    checkpoint.write(tmp_path, Stored(made(1), Generation()))
     save_file({"related": related.int(), "frequent": frequent.int()}, tmp_path / FILE)
     with pytest.raises(WeightsError, match=said):
-        store.read(tmp_path)
+        checkpoint.read(tmp_path)

@@ -22,7 +22,7 @@ from regard.models.config import (
     VisionConfig,
 )
 from regard.models.generation_config import Generation
-from regard.weights import store
+from regard.weights import checkpoint
 from regard.weights.directory import Stored, new_directory
 
 MARIAN: dict[str, Any] = {
@@ -134,9 +134,9 @@ def random_model(config: BlockConfig, seed: int = 0) -> Family:
     return model.eval()
 
 
-def saved(directory: Path, config: BlockConfig, style: store.Style, generation: Generation | None = None) -> Path:
+def saved(directory: Path, config: BlockConfig, style: checkpoint.Style, generation: Generation | None = None) -> Path:
     with new_directory(directory) as half_done:
-        store.write(half_done, Stored(random_model(config), generation or Generation()), style)
+        checkpoint.write(half_done, Stored(random_model(config), generation or Generation()), style)
     return directory
 
 

@@ -7,7 +7,7 @@ from regard.errors import ModelError
 from regard.weights.directory import CONFIG, Stored, read_settings_file
 from regard.weights.huggingface import read_huggingface, write_huggingface
 from regard.weights.llama2c import read_llama2c
-from regard.weights.own import read_own, write_own
+from regard.weights.regard_format import read_own, write_own
 
 Style = Literal["regard", "huggingface"]
 
