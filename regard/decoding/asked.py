@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.decoding.engine import Found
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Ask, Asking, Opening
+from regard.decoding.request import Ask, Asking, Opening
 from regard.decoding.search import asking
 from regard.decoding.settings import Search
 

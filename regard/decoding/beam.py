@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoding.candidates import Weighed, best
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Ask, Asking, Opening, Step, answered
+from regard.decoding.request import Ask, Asking, Opening, Step, answered
 from regard.decoding.rules import Rule, rules_for
 from regard.decoding.settings import Search
+from regard.decoding.topk import Weighed, best
 
 
 @dataclass

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from regard.decoding.candidates import Weighed
-from regard.decoding.follow import follow
-from regard.decoding.interface import Asking, NextToken, Opening, Step, answered
+from regard.decoding.request import Asking, NextToken, Opening, Step, answered
 from regard.decoding.rules import Rule
 from regard.decoding.settings import Search
+from regard.decoding.token_loop import follow
+from regard.decoding.topk import Weighed
 
 
 def greedy(

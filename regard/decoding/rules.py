@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import NOTHING, Opening
+from regard.decoding.request import NOTHING, Opening
 from regard.decoding.settings import Search
 
 Rule = Callable[[Tensor, Tensor], Tensor]

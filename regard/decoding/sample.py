@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.candidates import Weighed
-from regard.decoding.follow import follow
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Asking, Opening, Step, answered
+from regard.decoding.request import Asking, Opening, Step, answered
 from regard.decoding.rules import Rule, apply, drawing_rules
 from regard.decoding.settings import Search
+from regard.decoding.token_loop import follow
+from regard.decoding.topk import Weighed
 
 
 def sample(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import NOTHING
+from regard.decoding.request import NOTHING
 from regard.decoding.settings import Search
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from regard.decoding.beam import beam_asking
 from regard.decoding.greedy import greedy_asking
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Asking, Opening, Step, answered
+from regard.decoding.request import Asking, Opening, Step, answered
 from regard.decoding.rules import Rule
 from regard.decoding.sample import sample_asking
 from regard.decoding.settings import Search

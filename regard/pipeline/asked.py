@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.blocks.beam_cache import Group
 from regard.decoding.asked import Asked
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.settings import Search
 from regard.models.compiled import Compiled

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.blocks.trace import Trace
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.search import search
 from regard.decoding.settings import Search

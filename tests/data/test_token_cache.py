@@ -99,7 +99,7 @@ def test_the_same_content_is_read_once(tmp_path: Path, monkeypatch: pytest.Monke
     moved.mkdir()
     write(moved, pairs(20))
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "_build", lambda *_: pytest.fail("was there already"))
+        patch.setattr(token_cache, "_build", lambda *_: pytest.fail("was there already"))
         again = settings(moved, dataclasses.replace(TRAIN, weight=3.0))  # neither path nor weight is part of the key
         assert rows_of(cached(again, tokenizer(), tmp_path / "cache")) == first
     for change in ({"max_tokens": 30}, {"max_ratio": 2.0}, {"deduplicate": False}):
@@ -148,7 +148,7 @@ def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyP
         build(*arguments)
         shutil.move(tmp_path / "theirs", theirs)
 
-    monkeypatch.setattr(cache, "_build", slowly)
+    monkeypatch.setattr(token_cache, "_build", slowly)
     assert len(cached(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 20
     assert list((tmp_path / "cache").iterdir()) == [theirs]
 
@@ -170,7 +170,7 @@ def test_files_of_which_nothing_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_report_comes_while_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "REPORT_EVERY", 10)
+    monkeypatch.setattr(token_cache, "REPORT_EVERY", 10)
     write(tmp_path, pairs(25))
     seen: list[int] = []
     cached(settings(tmp_path), tokenizer(), tmp_path / "cache", report=lambda account: seen.append(account.read))
@@ -212,7 +212,7 @@ def test_no_row_outgrows_max_tokens(tmp_path: Path) -> None:
 
 
 def test_words_that_come_too_late_stay_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MOST_WORDS", 0)
+    monkeypatch.setattr(token_cache, "MOST_WORDS", 0)
     write(tmp_path, pairs(30))
     own = tokenizer()
     corpus = cached(settings(tmp_path), own, tmp_path / "cache", dropout=0.9)

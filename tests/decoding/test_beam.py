@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from toys import Babble, after, every_text, plain_beam, said_with_end
 
 from regard.decoding.beam import beam
-from regard.decoding.candidates import best
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.rules import forbid
 from regard.decoding.settings import Search
+from regard.decoding.topk import best
 
 FORMS = ("plain", "paper")
 HABITS = ({"spread": 2.0}, {"spread": 0.5}, {"spread": 1.0, "hurry": 1.0}, {"spread": 0.3, "hurry": 2.0})

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.candidates import CHUNK, Weighed, best, best_of_many
-from regard.decoding.interface import NOTHING
+from regard.decoding.request import NOTHING
+from regard.decoding.topk import CHUNK, Weighed, best, best_of_many
 from regard.errors import ModelError
 
 NO = -math.inf

@@ -6,7 +6,7 @@ from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
-from regard.decoding.interface import Opening, Step
+from regard.decoding.request import Opening, Step
 from regard.decoding.rules import forbid
 from regard.decoding.search import search
 from regard.decoding.settings import Search

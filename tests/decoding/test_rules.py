@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.interface import NOTHING, Opening
+from regard.decoding.request import NOTHING, Opening
 from regard.decoding.settings import Search
 
 NO = -math.inf

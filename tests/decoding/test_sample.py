@@ -2,7 +2,7 @@ import pytest
 import torch
 from toys import Babble, said_with_end
 
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.sample import draw, sample, seed_for
 from regard.decoding.settings import Search
 

@@ -3,7 +3,7 @@ import torch
 from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
-from regard.decoding.interface import NOTHING, Opening
+from regard.decoding.request import NOTHING, Opening
 from regard.decoding.score import log_probabilities, scored
 from regard.decoding.settings import Search
 

@@ -13,7 +13,7 @@ from regard.decoding.beam import beam
 from regard.decoding.engine import run
 from regard.decoding.greedy import greedy_asking
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Opening, answered
+from regard.decoding.request import Opening, answered
 from regard.decoding.settings import Search
 from regard.errors import ModelError
 from regard.models.config import Seq2SeqConfig

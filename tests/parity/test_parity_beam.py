@@ -21,7 +21,7 @@ from their_models import PAD, Both, Pair, ragged
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.search import search
 from regard.decoding.settings import Search
 from regard.models.seq2seq import Memory

@@ -16,7 +16,7 @@ from regard.blocks.beam_cache import Group
 from regard.decoding.asked import Asked
 from regard.decoding.engine import run
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.search import search
 from regard.decoding.settings import Search
 from regard.models import Seq2Seq

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Opening
+from regard.decoding.request import Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.score import scored
 from regard.decoding.search import search

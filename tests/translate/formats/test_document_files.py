@@ -14,9 +14,9 @@ from regard.translate.formats.files import FORMATS, UTF_8, Encoding, Format, for
 SAMPLES: dict[Format, str] = {
     "plain": "One.\n",
     "subtitles": "1\n00:00:01,000 --> 00:00:02,000\nOne.\n",
-    "catalog": 'msgid "One."\nmsgstr ""\n',
-    "memory": '<tmx><body><tu><tuv xml:lang="EN"><seg>One.</seg></tuv></tu></body></tmx>',
-    "table": "One.\t2\n",
+    "po": 'msgid "One."\nmsgstr ""\n',
+    "tmx": '<tmx><body><tu><tuv xml:lang="EN"><seg>One.</seg></tuv></tu></body></tmx>',
+    "tsv": "One.\t2\n",
 }
 
 
@@ -47,7 +47,7 @@ def test_each_format_is_parsed(format: Format) -> None:
 @pytest.mark.parametrize("languages", [("en", None), (None, "de")])
 def test_a_memory_needs_both_languages(languages: tuple[str | None, str | None]) -> None:
     with pytest.raises(UsageError, match="source and the target"):
-        parse(SAMPLES["memory"], "memory", source=languages[0], target=languages[1])
+        parse(SAMPLES["tmx"], "tmx", source=languages[0], target=languages[1])
 
 
 TEXT = "a\r\nä\n\r三"
@@ -121,7 +121,7 @@ def test_a_catalogue_becomes_utf_8(codec: str, tmp_path: Path) -> None:
     (tmp_path / "a.po").write_bytes(whole.encode("latin-1" if codec == "ISO-8859-1" else "utf-8"))
     text, encoding = read_text(tmp_path / "a.po")
     assert (text, encoding) == (whole, UTF_8)
-    rendered = parse(text, "catalog", source=None, target=None).render([])
+    rendered = parse(text, "po", source=None, target=None).render([])
     assert rendered == CATALOG.format("UTF-8")
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import BROKEN
-from regard.decoding.interface import NOTHING
+from regard.decoding.request import NOTHING
 from regard.decoding.rules import Forbid, Rule, apply
 from regard.errors import ModelError
 from regard.native import kernels, tensors

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoding.candidates import Weighed
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.interface import Ask, Asking, Opening
+from regard.decoding.request import Ask, Asking, Opening
 from regard.decoding.rules import Rule, rules_for
 from regard.decoding.settings import Search
+from regard.decoding.topk import Weighed
 
 Choose = Callable[[Weighed, Sequence[int]], Tensor]
 """(every next token, which text each row writes) -> one token a row (R)."""
