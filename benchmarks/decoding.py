@@ -27,11 +27,11 @@ import transformers_model
 
 import regard
 from regard.cpu import threads as cores
+from regard.inference.native import kernels, tensors
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.native import kernels, tensors
 from regard.pipeline.translator import Translator
 from regard.weights import checkpoint
 from regard.weights.directory import Stored

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.blocks import masks
 from regard.blocks.attend import attend
 from regard.blocks.trace import Trace
-from regard.native.stack import Seated
+from regard.inference.native.stack import Seated
 
 CROWDED = 0.75
 """When fewer of the slots than this are still in use, they are moved together."""

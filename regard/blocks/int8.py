@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.native import kernels, tensors
+from regard.inference.native import kernels, tensors
 
 MOST = 64
 """Weights go from -64 to 64."""

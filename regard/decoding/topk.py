@@ -12,7 +12,7 @@ from regard.decoding.hypothesis import BROKEN
 from regard.decoding.request import NOTHING
 from regard.decoding.rules import Forbid, Rule, apply
 from regard.errors import ModelError
-from regard.native import kernels, tensors
+from regard.inference.native import kernels, tensors
 
 FEW = 64
 """So many of the best are found by the compiled loop, which keeps them sorted as it goes."""

@@ -13,11 +13,11 @@ from regard.decoding.sample import seed_for
 from regard.decoding.search import search
 from regard.decoding.settings import Search
 from regard.errors import InputError, UsageError
+from regard.inference.decode_step import WritingStep
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
 from regard.pipeline.loaded import Candidate, Model, by_probability, each, in_batches, not_empty
 from regard.pipeline.searching import not_to_write, search_settings
-from regard.pipeline.steps import WritingStep
 
 
 class TextModel(Model):

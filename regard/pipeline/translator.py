@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from regard.decoding.engine import ROWS, Worker, run
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import ModelError, UsageError
-from regard.models.compiled import Compiled
+from regard.inference.native_model import Compiled
+from regard.inference.native_worker import TEXTS, CompiledWorker, is_plain
+from regard.inference.scheduler import ROWS, Worker, run
 from regard.models.config import Seq2SeqConfig
-from regard.pipeline.compiled import TEXTS, CompiledWorker, is_plain
 from regard.pipeline.loaded import Model, Translation, each
 from regard.pipeline.searching import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
@@ -109,7 +109,7 @@ class Translator(Model):
                 )
 
             return run(hire, lengths, settings.beam, rows=min(ROWS, TEXTS * settings.beam))
-        from regard.pipeline.asked import Texts, asked
+        from regard.inference.torch_backend import Texts, asked
 
         network = self.network
         texts = Texts(sources, limits, start, self.generation.end, never, self.generation.pad or 0)
@@ -135,7 +135,7 @@ class Translator(Model):
                     self._passes = Compiled(self.config, self._network.arrays, fixed=True)
                     self._network.arrays.let_go()
                 return self._passes
-            from regard.models.stepwise import addresses, can_compile, compile_network
+            from regard.inference.native_step import addresses, can_compile, compile_network
 
             where = addresses(self.network)
             if self._where != where:

@@ -12,9 +12,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from regard.errors import WeightsError
-from regard.models.compiled import can_compile, shapes
+from regard.inference.native.kernels import Array
+from regard.inference.native_model import can_compile, shapes
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.native.kernels import Array
 
 if TYPE_CHECKING:
     from regard.models import Seq2Seq

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
-from regard.native.kernels import Array
+from regard.inference.native.kernels import Array
 from regard.weights.arrays import read_arrays
 
 Whole = NDArray[np.int64]

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from regard.decoding.engine import Found, run
+from regard.inference.scheduler import Found, run
 
 ALL_THERE = 20
 """Seconds after which a worker that never comes is a failure."""

@@ -10,18 +10,18 @@ from torch.testing import assert_close
 
 from regard.blocks.beam_cache import Group
 from regard.decoding.beam import beam
-from regard.decoding.engine import run
 from regard.decoding.greedy import greedy_asking
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import Opening, answered
 from regard.decoding.settings import Search
 from regard.errors import ModelError
+from regard.inference.native import kernels
+from regard.inference.native_step import Stepwise, can_compile, compile_network
+from regard.inference.native_worker import CompiledWorker, is_plain
+from regard.inference.scheduler import run
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.models.stepwise import Stepwise, can_compile, compile_network
-from regard.native import kernels
-from regard.pipeline.compiled import CompiledWorker, is_plain
 from regard.weights.quantize import quantize
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.blocks.feedforward import ACTIVATIONS
-from regard.native import build, kernels, tensors
+from regard.inference.native import build, kernels, tensors
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
 same_each_time = settings(deadline=None, derandomize=True, max_examples=60)

@@ -17,12 +17,12 @@ from safetensors.torch import load_file, save_file
 
 from regard import load
 from regard.errors import ModelError, WeightsError
+from regard.inference.native import kernels
+from regard.inference.native_model import shapes
 from regard.models import build
-from regard.models.compiled import shapes
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
-from regard.native import kernels
 from regard.pipeline.translator import Translator
 from regard.translate.document_translator import BOX
 from regard.weights import checkpoint

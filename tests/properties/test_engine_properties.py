@@ -13,12 +13,12 @@ from test_search_properties import Translating, own_seeds, same, searches, start
 from torch import Tensor
 
 from regard.blocks.beam_cache import Group
-from regard.decoding.asked import Asked
-from regard.decoding.engine import run
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import Opening
 from regard.decoding.search import search
 from regard.decoding.settings import Search
+from regard.inference.scheduler import run
+from regard.inference.search_worker import Asked
 from regard.models import Seq2Seq
 
 

@@ -7,18 +7,18 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from regard.decoding.engine import run
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import InputError, WeightsError
+from regard.inference.native import kernels
+from regard.inference.native_step import compile_network
+from regard.inference.native_worker import CompiledWorker
+from regard.inference.scheduler import run
 from regard.models import build
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.models.stepwise import compile_network
-from regard.native import kernels
-from regard.pipeline.compiled import CompiledWorker
 from regard.weights import checkpoint
 from regard.weights.directory import Stored
 from regard.weights.quantize import quantize

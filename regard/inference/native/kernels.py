@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.native import build
+from regard.inference.native import build
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.cpu import threads
-from regard.native.kernels import Array, Floats, at, call
-from regard.native.stack import Stack
+from regard.inference.native.kernels import Array, Floats, at, call
+from regard.inference.native.stack import Stack
 
 Ids = NDArray[np.int64]
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from regard.decoding.engine import Found
 from regard.decoding.hypothesis import BROKEN, Hypothesis
 from regard.decoding.settings import Search
 from regard.errors import ModelError
-from regard.models.compiled import Compiled
-from regard.native.search import BrokenLogits, Plan, Said, Searcher
+from regard.inference.native.search import BrokenLogits, Plan, Said, Searcher
+from regard.inference.native_model import Compiled
+from regard.inference.scheduler import Found
 from regard.weights.shortlist import Shortlist
 
 TOKENS = 512

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.cpu import threads
-from regard.native.kernels import ACTIVATIONS, Look, Packed, Part, Weights, at, call
-from regard.native.kernels import pack as pack_arrays
+from regard.inference.native.kernels import ACTIVATIONS, Look, Packed, Part, Weights, at, call
+from regard.inference.native.kernels import pack as pack_arrays
 
 
 def pack(whole_ND: Tensor, scale_N: Tensor) -> Packed:

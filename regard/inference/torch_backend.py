@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from regard.blocks.beam_cache import Group
-from regard.decoding.asked import Asked
 from regard.decoding.request import Opening
 from regard.decoding.sample import seed_for
 from regard.decoding.settings import Search
-from regard.models.compiled import Compiled
+from regard.inference.native_model import Compiled
+from regard.inference.native_step import Stepwise
+from regard.inference.search_worker import Asked
 from regard.models.seq2seq import Seq2Seq
-from regard.models.stepwise import Stepwise
 from regard.pipeline.loaded import padded
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.cpu import threads
-from regard.native.kernels import Weights, at, call
-from regard.native.reading import Embedding, EmbeddingStruct, Reader, ReaderStruct, in_a_row
+from regard.inference.native.encode import Embedding, EmbeddingStruct, Reader, ReaderStruct, in_a_row
+from regard.inference.native.kernels import Weights, at, call
 
 
 class _Settings(Structure):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.cpu import threads
-from regard.native import kernels
-from regard.native.kernels import Array, Floats, Part, Weights, at, call
+from regard.inference.native import kernels
+from regard.inference.native.kernels import Array, Floats, Part, Weights, at, call
 
 
 class _Norm(Structure):

@@ -25,7 +25,7 @@ FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LEVELS = (2, 1)
 """What is tried: all that the CPU says it has, then AVX2 alone."""
 SECONDS = 60.0
-TRIAL = "import sys; from regard.native.trial import main; main(sys.argv[1])"
+TRIAL = "import sys; from regard.inference.native.selftest import main; main(sys.argv[1])"
 
 
 @functools.cache

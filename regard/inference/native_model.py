@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.blocks.sinusoids import waves
+from regard.inference.native import kernels
+from regard.inference.native.encode import Embedding, Reader
+from regard.inference.native.kernels import Array, Floats, Weights
+from regard.inference.native.search import Writer
+from regard.inference.native.stack import Attention, Block, Norm, Sizes, Stack
 from regard.models.config import Seq2SeqConfig
-from regard.native import kernels
-from regard.native.kernels import Array, Floats, Weights
-from regard.native.reading import Embedding, Reader
-from regard.native.search import Writer
-from regard.native.stack import Attention, Block, Norm, Sizes, Stack
 
 WAVES = ("sinusoidal", "sinusoidal_halves")
 

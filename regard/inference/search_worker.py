@@ -7,11 +7,11 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from regard.decoding.engine import Found
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import Ask, Asking, Opening
 from regard.decoding.search import asking
 from regard.decoding.settings import Search
+from regard.inference.scheduler import Found
 
 
 class Reordered(Protocol):

@@ -7,18 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.beam_cache import Group
-from regard.models import compiled
-from regard.models.compiled import Compiled
+from regard.inference import native_model
+from regard.inference.native import tensors
+from regard.inference.native_model import Compiled
 from regard.models.seq2seq import Seq2Seq
-from regard.native import tensors
 
 
 def can_compile(network: Seq2Seq) -> bool:
-    """As models/compiled.py has it, for a network that is on a CPU, in float32."""
+    """As inference/native_model.py has it, for a network that is on a CPU, in float32."""
     weights = [*network.parameters()]
     return all(
         weight.device.type == "cpu" and weight.dtype == torch.float32 for weight in weights
-    ) and compiled.can_compile(network.config)
+    ) and native_model.can_compile(network.config)
 
 
 def compile_network(network: Seq2Seq) -> Compiled:

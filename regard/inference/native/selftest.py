@@ -6,10 +6,10 @@ import functools
 import numpy as np
 import torch
 
-from regard.native import build, kernels, tensors
-from regard.native.kernels import Array, Weights
-from regard.native.reading import Embedding, Reader
-from regard.native.stack import Attention, Block, Norm, Seated, Sizes, Stack
+from regard.inference.native import build, kernels, tensors
+from regard.inference.native.encode import Embedding, Reader
+from regard.inference.native.kernels import Array, Weights
+from regard.inference.native.stack import Attention, Block, Norm, Seated, Sizes, Stack
 
 
 def main(path: str) -> None:
