@@ -20,7 +20,7 @@ from regard.cpu import hardware, threads
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.files import aligned
 from regard.evaluation.translation import figures
-from regard.pipeline import Translator, load
+from regard.tasks import Translator, load
 from regard.translate.confidence import FILE as CONFIDENCE
 from regard.translate.language import FILE as LANGUAGES
 from regard.translate.language import Languages

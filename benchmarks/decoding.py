@@ -32,7 +32,7 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline.translator import Translator
+from regard.tasks.translation import Translator
 from regard.weights import checkpoint
 from regard.weights.directory import Stored
 from regard.weights.quantize import quantize

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.errors import RegardError
-    from regard.pipeline import load
-    from regard.pipeline.loaded import Model
+    from regard.tasks import load
+    from regard.tasks.base import Model
     from regard.translate.document_translator import Interpreter, open_interpreter
 
 __all__ = ["Interpreter", "Model", "RegardError", "Trace", "load", "open_interpreter"]
@@ -26,10 +26,10 @@ __version__ = "0.1.0"
 # imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
 _HOMES = {
     "Interpreter": "regard.translate.document_translator",
-    "Model": "regard.pipeline.loaded",
+    "Model": "regard.tasks.base",
     "RegardError": "regard.errors",
     "Trace": "regard.blocks.trace",
-    "load": "regard.pipeline",
+    "load": "regard.tasks",
     "open_interpreter": "regard.translate.document_translator",
 }
 

@@ -17,8 +17,8 @@ from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
-from regard.pipeline import Reader, Translator, Viewer, Writer, kind_of
-from regard.pipeline.loaded import BATCH
+from regard.tasks import Reader, Translator, Viewer, Writer, kind_of
+from regard.tasks.base import BATCH
 from regard.weights.quantize import quantize
 
 TEXT = """The orchard behind the school has nine old pear trees and a bench that nobody paints.

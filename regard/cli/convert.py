@@ -9,7 +9,7 @@ from regard.cli import options, output
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.pipeline.loaded import Model
+    from regard.tasks.base import Model
 
 
 @click.command(
@@ -76,7 +76,7 @@ def take_along(source: Path, destination: Path) -> None:
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:
     from regard.data.sources import DataSettings, Files, read
     from regard.data.stats import Account
-    from regard.pipeline.translator import Translator
+    from regard.tasks.translation import Translator
 
     if not isinstance(model, Translator):
         raise UsageError("--shortlist is for translation models")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.evaluation.likelihood import Perplexity
     from regard.evaluation.outputs import Outputs
     from regard.evaluation.translation import Casing, Comparison, Figure
-    from regard.pipeline import Translator
+    from regard.tasks import Translator
 
 SEARCH = ("beam", "length_penalty", "length_form", "patience", "repetition_penalty", "no_repeat_ngram", "max_new")
 """Settings that make sense for a test: what was sampled would be another figure each time."""

@@ -11,7 +11,7 @@ from regard.config import plain
 from regard.plural import counted
 
 if TYPE_CHECKING:
-    from regard.pipeline.loaded import Model
+    from regard.tasks.base import Model
     from regard.weights.card import Card
 
 

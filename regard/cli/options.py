@@ -16,7 +16,7 @@ from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
     from regard.decoding.settings import Search
-    from regard.pipeline.loaded import Model
+    from regard.tasks.base import Model
     from regard.translate.document_translator import Interpreter, Wishes
 
 Command = Callable[..., Any]
@@ -130,7 +130,7 @@ def search_options(command: Command) -> Command:
 
 def search_settings(model: "Model", given: dict[str, Any]) -> "Search":
     """How to search. A complaint speaks of the options as they were typed: --max-new, not max_new."""
-    from regard.pipeline.searching import search_settings as settings_of
+    from regard.tasks.generation_settings import search_settings as settings_of
 
     try:
         return settings_of(model.generation, given)
@@ -230,7 +230,7 @@ def load(directory: Path, device: str = "auto") -> "Model":
     from regard.cpu import threads
 
     threads.use()
-    from regard.pipeline import load as load_model
+    from regard.tasks import load as load_model
 
     return load_model(model_path(directory), device=device)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from regard.data.sources import Pair
-    from regard.pipeline import Translator
+    from regard.tasks import Translator
     from regard.training.loop import Batches
     from regard.training.recipe import Recipe
     from regard.training.state import Progress
@@ -120,7 +120,7 @@ def batches_of(prepared: "Prepared") -> "Batches":
     if not train.risk:
         return prepared.epochs
     from regard.evaluation.proposals import Proposals
-    from regard.pipeline import Translator
+    from regard.tasks import Translator
     from regard.training.risk import Judging
 
     translator = Translator(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
@@ -132,7 +132,7 @@ def batches_of(prepared: "Prepared") -> "Batches":
 def validate(prepared: "Prepared", device: "torch.device") -> dict[str, Any]:
     """Loss and BLEU on the validation pairs, and a few translations to look at."""
     from regard.evaluation.translation import bleu
-    from regard.pipeline import Translator
+    from regard.tasks import Translator
     from regard.training.translation import validation_loss
 
     if not prepared.valid:

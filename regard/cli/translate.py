@@ -12,8 +12,8 @@ from regard.cli import options, output
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.pipeline import Translator
-    from regard.pipeline.loaded import Translation
+    from regard.tasks import Translator
+    from regard.tasks.base import Translation
     from regard.translate.document_translator import Interpreter, Wishes
     from regard.translate.formats.files import Format
     from regard.translate.result import Rendering

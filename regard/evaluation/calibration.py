@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
-from regard.pipeline import Translator
-from regard.pipeline.loaded import Translation
+from regard.tasks import Translator
+from regard.tasks.base import Translation
 from regard.text.words import word_numbers
 from regard.translate.confidence import Confidence, calibration_error, chance, fit, sentence_features, word_features
 

@@ -16,7 +16,7 @@ import torch
 from regard.decoding.settings import LengthForm, Search
 from regard.evaluation.outputs import translate, translator
 from regard.evaluation.translation import Casing, Figure, bleu
-from regard.pipeline import Translator, load
+from regard.tasks import Translator, load
 from regard.training import state
 from regard.training.translation import reopen_run, write_mean
 

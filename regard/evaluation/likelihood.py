@@ -15,7 +15,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.score import scored
 from regard.decoding.settings import Search
 from regard.errors import ModelError
-from regard.pipeline import Translator
+from regard.tasks import Translator
 
 WINDOW = 1024
 """Pairs that are read ahead and sorted by length."""

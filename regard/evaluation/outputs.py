@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 
 from regard.decoding.settings import Search
 from regard.errors import InputTooLong, TaskError
-from regard.pipeline import Translator
-from regard.pipeline.loaded import Model, in_batches
+from regard.tasks import Translator
+from regard.tasks.base import Model, in_batches
 
 Tick = Callable[[int], None]
 """Is told how many sentences are done."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
-from regard.pipeline import Translator
+from regard.tasks import Translator
 from regard.training.risk import Said
 
 SPARE = 20

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from regard.blocks.trace import Trace
-from regard.pipeline import Translator
-from regard.pipeline.loaded import Model
+from regard.tasks import Translator
+from regard.tasks.base import Model
 
 PARTNERS = 5
 """How many of the tokens that a token looks at are kept, for each head."""

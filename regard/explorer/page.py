@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from regard.pipeline import Translator
-from regard.pipeline.loaded import Translation
+from regard.tasks import Translator
+from regard.tasks.base import Translation
 from regard.text.words import readable
 from regard.translate.result import Word
 

@@ -14,7 +14,7 @@ from regard.inference.native_model import Compiled
 from regard.inference.native_step import Stepwise
 from regard.inference.search_worker import Asked
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline.loaded import padded
+from regard.tasks.base import padded
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from regard.decoding.settings import Search
 from regard.errors import InputError, UsageError
-from regard.pipeline.searching import search_settings
-from regard.pipeline.translator import Translator
+from regard.tasks.generation_settings import search_settings
+from regard.tasks.translation import Translator
 from regard.text.checks import check_text
 from regard.text.tokenizer import tag_piece
 from regard.translate.confidence import Confidence
@@ -182,7 +182,7 @@ class Interpreter:
 
 def open_interpreter(directory: str | Path | None = None, *, device: str = "auto") -> Interpreter:
     """The translator in the box, or any other model that translates."""
-    from regard.pipeline import load
+    from regard.tasks import load
 
     model = load(BOX if directory is None else directory, device=device)
     if not isinstance(model, Translator):

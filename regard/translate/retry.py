@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from regard.decoding.guard import attempts as forceful
 from regard.decoding.guard import faults, is_copy
 from regard.decoding.settings import Search
-from regard.pipeline.loaded import Translation
-from regard.pipeline.translator import Translator
+from regard.tasks.base import Translation
+from regard.tasks.translation import Translator
 from regard.text.words import NO_WORD, word_numbers
 from regard.translate.confidence import Confidence
 from regard.translate.glossary import Term

@@ -10,7 +10,7 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.pipeline import Translator
+from regard.tasks import Translator
 from regard.text.learn import TokenizerSettings, learn
 
 ENGLISH = ["The keeper counts the boats.", "He reads a book.", "The boats are old and the book is new.", "Fish!"]

@@ -11,8 +11,8 @@ from regard.evaluation import doctor
 from regard.evaluation.doctor import Patient, canonical, countings, examine, searches
 from regard.evaluation.outputs import translate, translator
 from regard.evaluation.translation import bleu
-from regard.pipeline import Translator
-from regard.pipeline.loaded import Model
+from regard.tasks import Translator
+from regard.tasks.base import Model
 
 Pairs = list[tuple[str, str]]
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from regard.evaluation import likelihood
 from regard.evaluation.likelihood import forced, likelihoods, perplexity, target_tokens
-from regard.pipeline import Translator
+from regard.tasks import Translator
 
 Pairs = list[tuple[str, str]]
 

@@ -23,7 +23,7 @@ from regard.models import build
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import Generation
 from regard.models.initialize import initialize
-from regard.pipeline.translator import Translator
+from regard.tasks.translation import Translator
 from regard.translate.document_translator import BOX
 from regard.weights import checkpoint
 from regard.weights.arrays import Unopened, read_arrays

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import regard
 from regard.decoding.settings import Search
 from regard.errors import InputError, UsageError
-from regard.pipeline.loaded import Translation
+from regard.tasks.base import Translation
 from regard.translate.document_translator import Interpreter, Wishes
 from regard.translate.formats import html
 from regard.translate.glossary import Glossary, Term

@@ -22,16 +22,16 @@ from regard.cpu import hardware
 from regard.errors import ModelError
 from regard.models import family_of
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.pipeline.loaded import Model
-from regard.pipeline.translator import Translator
+from regard.tasks.base import Model
+from regard.tasks.translation import Translator
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
 from regard.weights.arrays import unopened
 from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_shortlist, read_settings_file
 
 if TYPE_CHECKING:
-    from regard.pipeline.images import Viewer
-    from regard.pipeline.texts import Reader, Writer
+    from regard.tasks.image_classifier import Viewer
+    from regard.tasks.text_models import Reader, Writer
 
 __all__ = ["Model", "Reader", "Translator", "Viewer", "Writer", "kind_of", "load"]
 
@@ -107,5 +107,5 @@ def _tokenizer(path: Path, config: BlockConfig) -> Tokenizer | None:
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'regard.pipeline' has no attribute '{name}'")
-    return getattr(import_module(f"regard.pipeline.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'regard.tasks' has no attribute '{name}'")
+    return getattr(import_module(f"regard.tasks.{_HOMES[name]}"), name)

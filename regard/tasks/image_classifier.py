@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.models.vision import Vision
-from regard.pipeline.loaded import Model, by_probability
+from regard.tasks.base import Model, by_probability
 
 
 class Viewer(Model):

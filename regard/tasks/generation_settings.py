@@ -7,7 +7,7 @@ from regard.config import read
 from regard.decoding.settings import Search
 from regard.errors import UsageError
 from regard.models.generation_config import Generation
-from regard.pipeline.loaded import Model
+from regard.tasks.base import Model
 
 
 def search_settings(generation: Generation, options: Mapping[str, Any]) -> Search:

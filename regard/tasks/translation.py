@@ -15,8 +15,8 @@ from regard.inference.native_model import Compiled
 from regard.inference.native_worker import TEXTS, CompiledWorker, is_plain
 from regard.inference.scheduler import ROWS, Worker, run
 from regard.models.config import Seq2SeqConfig
-from regard.pipeline.loaded import Model, Translation, each
-from regard.pipeline.searching import not_to_write, search_settings
+from regard.tasks.base import Model, Translation, each
+from regard.tasks.generation_settings import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
 from regard.weights.arrays import Unopened
 from regard.weights.shortlist import learn
@@ -188,13 +188,13 @@ class Translator(Model):
         return self._attention_of_words(found.source_ids, found.ids)
 
     def _attention_of_words(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
-        from regard.pipeline.inside import attention_of_words
+        from regard.tasks.introspect import attention_of_words
 
         return attention_of_words(self._trace(source, [self._start(), *target]), self.tokenizer, source, target)
 
     def logits(self, ids: Sequence[int], target: Sequence[int] | None = None) -> Tensor:
         """Logits of the token after each of `target` (L, V), which begins with the start token by itself."""
-        from regard.pipeline.inside import logits
+        from regard.tasks.introspect import logits
 
         written = [self._start()] if target is None else self._fit(target, self.config.vocab, self.config.context)
         return logits(self.network, self._source(ids), written)
@@ -215,6 +215,6 @@ class Translator(Model):
         return self._trace(source, [self._start(), *written])
 
     def _trace(self, source: Sequence[int], target: Sequence[int]) -> Trace:
-        from regard.pipeline.inside import trace
+        from regard.tasks.introspect import trace
 
         return trace(self.network, source, self._fit(target, self.config.vocab, self.config.context))

@@ -16,8 +16,8 @@ from regard.errors import InputError, UsageError
 from regard.inference.decode_step import WritingStep
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
-from regard.pipeline.loaded import Candidate, Model, by_probability, each, in_batches, not_empty
-from regard.pipeline.searching import not_to_write, search_settings
+from regard.tasks.base import Candidate, Model, by_probability, each, in_batches, not_empty
+from regard.tasks.generation_settings import not_to_write, search_settings
 
 
 class TextModel(Model):
