@@ -39,7 +39,7 @@ from regard.models.presets import preset
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loop import Job, train
 from regard.training.settings import TrainSettings
-from regard.training.teacher import TranslationLoss
+from regard.training.translation_loss import TranslationLoss
 
 PAD, START, END = 0, 1, 2
 Contender = Callable[[Seq2SeqConfig, list[Batch], Path], float]

@@ -20,7 +20,7 @@ Examples:
 @click.option("-o", "--output", "picture", type=options.PATH, help="PNG or SVG; RUN/curves.png unless given.")
 def command(runs: tuple[Path, ...], picture: Path | None) -> None:
     """Draw the curves of one run or several: loss, learning rate, and what validation measured."""
-    from regard.training.journal import read_log
+    from regard.training.metrics_log import read_log
 
     try:
         import matplotlib

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from regard.data.sources import Pair
     from regard.tasks import Translator
+    from regard.training.checkpoint import Progress
     from regard.training.loop import Batches
     from regard.training.recipe import Recipe
-    from regard.training.state import Progress
     from regard.training.translation import Prepared
 
 SAMPLES = 3
@@ -121,7 +121,7 @@ def batches_of(prepared: "Prepared") -> "Batches":
         return prepared.epochs
     from regard.evaluation.proposals import Proposals
     from regard.tasks import Translator
-    from regard.training.risk import Judging
+    from regard.training.minimum_risk import Judging
 
     translator = Translator(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
     propose = Proposals(translator, train.risk_width)

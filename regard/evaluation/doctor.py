@@ -17,7 +17,7 @@ from regard.decoding.settings import LengthForm, Search
 from regard.evaluation.outputs import translate, translator
 from regard.evaluation.translation import Casing, Figure, bleu
 from regard.tasks import Translator, load
-from regard.training import state
+from regard.training import checkpoint
 from regard.training.translation import reopen_run, write_mean
 
 BEAMS = (1, 4, 8)
@@ -124,11 +124,11 @@ def searches(base: Search) -> list[tuple[str, str, Search]]:
 
 def means(run: Path) -> list[tuple[str, tuple[Path, ...]]]:
     """The models that the checkpoints of a run can make: one alone, or the mean of several."""
-    whole = {path: score for path, score in state.validated(run / "state") if state.damage(path) is None}
+    whole = {path: score for path, score in checkpoint.validated(run / "state") if checkpoint.damage(path) is None}
     if not whole:
         return []
     last, best = list(whole), sorted(whole, key=whole.__getitem__)
-    moving = " (its moving average)" if (last[-1] / state.AVERAGE).exists() else ""
+    moving = " (its moving average)" if (last[-1] / checkpoint.AVERAGE).exists() else ""
     made: dict[tuple[Path, ...], str] = {(last[-1],): f"the newest checkpoint alone{moving}"}
     made.setdefault((best[-1],), f"the best checkpoint alone{moving}")
     train = reopen_run(run).train

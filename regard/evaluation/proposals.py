@@ -1,4 +1,4 @@
-"""What a model writes for a source by itself, and what it is worth: what it adds to BLEU. For training/risk.py.
+"""What a model writes for a source by itself, and what it is worth: what it adds to BLEU. For training/minimum_risk.py.
 
 BLEU is a figure of a whole text: of the n-grams of all its sentences, and of its length as a whole. The BLEU of a
 sentence by itself is another figure, which smooths away n-grams that are missing and asks every sentence, not their
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from regard.tasks import Translator
-from regard.training.risk import Said
+from regard.training.minimum_risk import Said
 
 SPARE = 20
 """Tokens that a translation may have more than the longest target of its batch: not all models know when to stop."""

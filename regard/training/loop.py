@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from regard.blocks.bf16_linear import in_halves
 from regard.data.batching import Batch
 from regard.errors import TrainingError
-from regard.training import state
+from regard.training import checkpoint
+from regard.training.checkpoint import Progress
 from regard.training.distributed import Workers, whole
-from regard.training.journal import Journal, Record
+from regard.training.metrics_log import Journal, Record
 from regard.training.optim import learning_rate, make_optimizers
 from regard.training.replicas import MOST, Replicas
 from regard.training.settings import TrainSettings
-from regard.training.signals import Asked, asked_to_stop
-from regard.training.state import Progress
+from regard.training.stop_request import Asked, asked_to_stop
 from regard.weights.tensors import parameters
 
 RENEW = 64
@@ -86,7 +86,7 @@ class _Run:
         if job.settings.moving_average:
             self.average = {name: parameter.detach().clone() for name, parameter in parameters(job.model).items()}
         self.folder = job.run / "state"
-        self.progress = state.load(self.folder, job.model, self.optimizers, self.average) if resume else Progress()
+        self.progress = checkpoint.load(self.folder, job.model, self.optimizers, self.average) if resume else Progress()
         self.replicas = Replicas(self.module, self.replica_count())
         self.journal = Journal(job.run, self.progress.update) if job.workers.first else None
 
@@ -263,9 +263,9 @@ class _Run:
 
     def save(self) -> None:
         workers = self.job.workers
-        state.save(self.folder, self.progress, self.job.model, self.optimizers, self.average, writes=workers.first)
+        checkpoint.save(self.folder, self.progress, self.job.model, self.optimizers, self.average, writes=workers.first)
         if workers.first:
-            state.prune(self.folder, self.settings.average, best=self.settings.average_best)
+            checkpoint.prune(self.folder, self.settings.average, best=self.settings.average_best)
         self.progress.score = None
         workers.wait()
 

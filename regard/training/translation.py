@@ -34,10 +34,10 @@ from regard.plural import counted
 from regard.text import tokenizer as text
 from regard.text.learn import SPECIAL, learn
 from regard.text.tokenizer import Tokenizer
-from regard.training import state
+from regard.training import checkpoint
 from regard.training.distributed import Workers
 from regard.training.recipe import Recipe, model_config
-from regard.training.teacher import TranslationLoss
+from regard.training.translation_loss import TranslationLoss
 from regard.weights import checkpoint
 from regard.weights.directory import Stored, new_directory, write_json
 from regard.weights.tensors import fill, parameters
@@ -275,7 +275,7 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
 def finish(prepared: Prepared) -> list[Path]:
     """Write run/model from the mean of the checkpoints that the recipe asks for; which ones, comes back."""
     train = prepared.recipe.train
-    paths = state.chosen(prepared.run / "state", train.average, best=train.average_best)
+    paths = checkpoint.chosen(prepared.run / "state", train.average, best=train.average_best)
     if not paths:
         raise TrainingError(f"{prepared.run}: there is no validated checkpoint to make a model of")
     write_mean(prepared.run / "model", prepared.recipe, prepared.run, paths)
@@ -289,7 +289,7 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) ->
         raise TrainingError(f"{run}: has lost its tokenizer")
     started = started_from(run)
     config: BlockConfig = started.config if started else _new_config(recipe, tokenizer)
-    model = fill(config, state.mean_weights(paths), paths[-1])
+    model = fill(config, checkpoint.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
         checkpoint.write(draft, Stored(model, generation_of(recipe, started)))
         tokenizer.save(draft)

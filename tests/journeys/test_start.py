@@ -6,7 +6,7 @@ from pathlib import Path
 
 from journeys_types import Folders, Run
 
-from regard.training.journal import read_log
+from regard.training.metrics_log import read_log
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = f"data.dir={ROOT / 'recipes/sample'}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from journeys_types import Run
 
-from regard.training.journal import read_log
+from regard.training.metrics_log import read_log
 
 ROOT = Path(__file__).parent.parent.parent
 RECIPE = ROOT / "recipes" / "sample.toml"

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from training_jobs import Epoch, job
 
 from regard.training import losses
-from regard.training.consistency import consistent_cross_entropy
+from regard.training.rdrop import consistent_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

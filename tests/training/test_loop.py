@@ -15,10 +15,10 @@ from training_jobs import Epoch, batch, job, weights
 from regard.blocks import dropout
 from regard.cpu import hardware
 from regard.errors import OutputError, TrainingError
-from regard.training import state
+from regard.training import checkpoint
 from regard.training.distributed import Workers
-from regard.training.journal import Journal, read_log
 from regard.training.loop import train
+from regard.training.metrics_log import Journal, read_log
 
 
 class Killed(BaseException):
@@ -120,13 +120,13 @@ def test_a_damaged_checkpoint_is_written_anew_and_is_in_no_mean(tmp_path: Path) 
     made = job(tmp_path / "run", average=3)
     train(made)
     folder = tmp_path / "run" / "state"
-    last = folder / "00000012" / state.WEIGHTS
+    last = folder / "00000012" / checkpoint.WEIGHTS
     sound = last.read_bytes()
     last.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    assert [path.name for path in state.chosen(folder, 3, best=False)] == ["00000004", "00000008"]
+    assert [path.name for path in checkpoint.chosen(folder, 3, best=False)] == ["00000004", "00000008"]
     train(job(tmp_path / "run", average=3), resume=True)
     assert last.read_bytes() == sound
-    assert len(state.chosen(folder, 3, best=False)) == 3
+    assert len(checkpoint.chosen(folder, 3, best=False)) == 3
 
 
 def test_a_score_belongs_to_its_checkpoint(tmp_path: Path) -> None:
@@ -134,7 +134,10 @@ def test_a_score_belongs_to_its_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         train(job(tmp_path / "run", validate_every=7, save_every=2, average=2, report=kill_at(8)))
     train(job(tmp_path / "run", validate_every=7, save_every=2, average=2), resume=True)
-    assert [path.name for path in state.chosen(tmp_path / "run" / "state", 2, best=False)] == ["00000007", "00000012"]
+    assert [path.name for path in checkpoint.chosen(tmp_path / "run" / "state", 2, best=False)] == [
+        "00000007",
+        "00000012",
+    ]
 
 
 def test_a_run_that_gave_up_has_given_up(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_the_best_one_stays(tmp_path: Path) -> None:
     scores = iter([1.0, 9.0, 3.0, 2.0, 1.0, 0.5])
     made = replace(job(tmp_path / "run", validate_every=2), validate=lambda: {"score": next(scores)})
     train(made)
-    assert [path.name for path in state.chosen(tmp_path / "run" / "state", 1, best=True)] == ["00000004"]
+    assert [path.name for path in checkpoint.chosen(tmp_path / "run" / "state", 1, best=True)] == ["00000004"]
 
 
 def test_resumed_before_its_first_checkpoint(tmp_path: Path) -> None:
@@ -191,7 +194,7 @@ def test_a_signal_saves_and_stops(tmp_path: Path, number: signal.Signals) -> Non
     train(straight)
     progress = train(job(tmp_path / "run", report=send))
     assert progress.stopped_by == number
-    assert [path.name for path in state.checkpoints(tmp_path / "run" / "state")][-1] == "00000006"
+    assert [path.name for path in checkpoint.checkpoints(tmp_path / "run" / "state")][-1] == "00000006"
     resumed = job(tmp_path / "run")
     train(resumed, resume=True)
     assert torch.equal(weights(resumed), weights(straight))
@@ -226,14 +229,14 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str, caplog: p
 
 def test_nothing_whole_is_left(tmp_path: Path) -> None:
     train(job(tmp_path / "run"))
-    for path in state.checkpoints(tmp_path / "run" / "state"):
+    for path in checkpoint.checkpoints(tmp_path / "run" / "state"):
         damage(path / "weights.safetensors")
     with pytest.raises(TrainingError, match="no whole checkpoint"):
         train(job(tmp_path / "run"), resume=True)
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = state.write_tensors
+    real = checkpoint.write_tensors
 
     def write(path: Path, tensors: Any) -> None:
         if (tmp_path / "run" / "state" / "00000004").exists():
@@ -245,7 +248,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch
     with pytest.raises(OutputError, match="No space left"):
         train(job(tmp_path / "run"))
     assert [path.name for path in (tmp_path / "run" / "state").iterdir()] == ["00000004"]
-    assert state.newest(tmp_path / "run" / "state") is not None
+    assert checkpoint.newest(tmp_path / "run" / "state") is not None
 
 
 class Poisoned(Epoch):
@@ -358,14 +361,14 @@ def test_checkpoints_are_kept_for_averaging(tmp_path: Path) -> None:
     object.__setattr__(made, "validate", lambda: {"score": next(scores)})
     train(made)
     folder = tmp_path / "run" / "state"
-    names = [path.name for path in state.checkpoints(folder)]
+    names = [path.name for path in checkpoint.checkpoints(folder)]
     assert names == ["00000006", "00000008", "00000010", "00000012"], "the last three, and the best"
-    paths = state.chosen(folder, 3, best=False)
-    mean = state.mean_weights(paths)
-    single = [state.read_file(path / "weights.safetensors") for path in paths]
+    paths = checkpoint.chosen(folder, 3, best=False)
+    mean = checkpoint.mean_weights(paths)
+    single = [checkpoint.read_file(path / "weights.safetensors") for path in paths]
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, sum(one[name] for one in single) / 3)
-    assert [path.name for path in state.chosen(folder, 2, best=True)] == ["00000012", "00000006"]
+    assert [path.name for path in checkpoint.chosen(folder, 2, best=True)] == ["00000012", "00000006"]
 
 
 def test_the_moving_average_is_what_is_validated_and_kept(tmp_path: Path) -> None:
@@ -373,7 +376,7 @@ def test_the_moving_average_is_what_is_validated_and_kept(tmp_path: Path) -> Non
     seen = []
     object.__setattr__(made, "validate", lambda: {"score": seen.append(weights(made).clone()) or 0.0})
     train(made)
-    kept = state.mean_weights(state.checkpoints(tmp_path / "run" / "state")[-1:])
+    kept = checkpoint.mean_weights(checkpoint.checkpoints(tmp_path / "run" / "state")[-1:])
     flat = torch.cat([kept[name].flatten() for name, _ in made.model.named_parameters()])
     assert torch.equal(seen[0], flat)
     assert not torch.equal(seen[0], weights(made)), "and training goes on with its own weights"

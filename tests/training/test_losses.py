@@ -9,8 +9,8 @@ from torch import Tensor
 
 from regard.cpu import hardware
 from regard.training import losses
-from regard.training.consistency import consistent_cross_entropy
 from regard.training.losses import projected_cross_entropy, projected_log_likelihoods
+from regard.training.rdrop import consistent_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -10,7 +10,7 @@ from training_jobs import Epoch, job, weights
 from regard.data.batching import Batch
 from regard.training.loop import train
 from regard.training.replicas import Replicas
-from regard.training.teacher import TranslationLoss
+from regard.training.translation_loss import TranslationLoss
 
 
 @pytest.fixture

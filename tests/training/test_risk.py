@@ -16,9 +16,9 @@ from regard.models.seq2seq import Seq2Seq
 from regard.training import losses
 from regard.training.loop import Job, train
 from regard.training.losses import projected_log_likelihoods
-from regard.training.risk import Judging, Said, judged, risk
+from regard.training.minimum_risk import Judging, Said, judged, risk
 from regard.training.settings import TrainSettings
-from regard.training.teacher import TranslationLoss
+from regard.training.translation_loss import TranslationLoss
 
 
 @pytest.mark.parametrize("bias", [False, True])

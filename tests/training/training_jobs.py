@@ -13,7 +13,7 @@ from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loop import Job
 from regard.training.settings import TrainSettings
-from regard.training.teacher import TranslationLoss
+from regard.training.translation_loss import TranslationLoss
 
 CONFIG = Seq2SeqConfig(
     vocab=40, width=16, heads=2, inner=32, encoder_layers=1, decoder_layers=1, context=16, dropout=0.2

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 from regard.blocks.bf16_linear import HalfLinear
 from regard.data.batching import Batch
 from regard.models.seq2seq import Memory, Seq2Seq
-from regard.training.consistency import consistent_cross_entropy
 from regard.training.losses import projected_cross_entropy, projected_log_likelihoods
-from regard.training.risk import Judged, risk
+from regard.training.minimum_risk import Judged, risk
+from regard.training.rdrop import consistent_cross_entropy
 
 
 class TranslationLoss(nn.Module):
