@@ -18,7 +18,7 @@ from rich.table import Table
 from regard.config import plain
 from regard.cpu import hardware, threads
 from regard.evaluation.calibration import Known, calibrate
-from regard.evaluation.files import aligned
+from regard.evaluation.test_set import aligned
 from regard.evaluation.translation import figures
 from regard.tasks import Translator, load
 from regard.translate.confidence import FILE as CONFIDENCE

@@ -31,7 +31,7 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     """
     from regard.config import plain
     from regard.evaluation.calibration import Known, calibrate
-    from regard.evaluation.files import aligned
+    from regard.evaluation.test_set import aligned
     from regard.translate.confidence import FILE
     from regard.weights.directory import write_json
 

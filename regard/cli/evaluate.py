@@ -15,9 +15,9 @@ from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.decoding.settings import Search
+    from regard.evaluation.decode import Outputs
     from regard.evaluation.doctor import Diagnosis, Patient
     from regard.evaluation.likelihood import Perplexity
-    from regard.evaluation.outputs import Outputs
     from regard.evaluation.translation import Casing, Comparison, Figure
     from regard.tasks import Translator
 
@@ -130,12 +130,13 @@ def command(as_json: bool, **given: Any) -> None:
 
 
 def measure(asked: Asked) -> Report:
-    from regard.evaluation import doctor, files
+    from regard.evaluation import doctor, test_set
     from regard.evaluation.translation import bleu, compare, figures, moses_tokens
 
-    sources, references = files.read(asked.source, asked.target)
+    sources, references = test_set.read(asked.source, asked.target)
     given, other = (
-        files.read(path, asked.target)[0] if path is not None else None for path in (asked.hypotheses, asked.other_file)
+        test_set.read(path, asked.target)[0] if path is not None else None
+        for path in (asked.hypotheses, asked.other_file)
     )
     if asked.moses:
         moses_tokens([], asked.moses, asked.casing)  # an unknown language is complained of before the work
@@ -180,7 +181,7 @@ def translate(
 
 
 def load(directory: Path, device: str) -> "Translator":
-    from regard.evaluation.outputs import translator
+    from regard.evaluation.decode import translator
 
     return translator(options.load(directory, device))
 
@@ -190,7 +191,7 @@ def settings_of(model: "Translator", asked: Asked) -> "Search":
 
 
 def translations(model: "Translator", sources: list[str], asked: Asked) -> "Outputs":
-    from regard.evaluation.outputs import translate
+    from regard.evaluation.decode import translate
 
     with watched() as watch:
         return translate(

@@ -38,9 +38,9 @@ def command(
     between. A pair with an empty source, or longer than the model reads, has no score: its line says nan. Both files
     may be gzipped, and are never in memory whole.
     """
-    from regard.evaluation.files import aligned
+    from regard.evaluation.decode import translator
     from regard.evaluation.likelihood import Perplexity, likelihoods
-    from regard.evaluation.outputs import translator
+    from regard.evaluation.test_set import aligned
 
     model = translator(options.load(directory, device))
     total, faults = Perplexity(), dict[str, tuple[int, int]]()

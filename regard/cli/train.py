@@ -119,7 +119,7 @@ def batches_of(prepared: "Prepared") -> "Batches":
     train = prepared.recipe.train
     if not train.risk:
         return prepared.epochs
-    from regard.evaluation.proposals import Proposals
+    from regard.evaluation.rewards import Proposals
     from regard.tasks import Translator
     from regard.training.minimum_risk import Judging
 

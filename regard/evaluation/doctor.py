@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from regard.decoding.settings import LengthForm, Search
-from regard.evaluation.outputs import translate, translator
+from regard.evaluation.decode import translate, translator
 from regard.evaluation.translation import Casing, Figure, bleu
 from regard.tasks import Translator, load
 from regard.training import checkpoint

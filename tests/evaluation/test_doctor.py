@@ -8,8 +8,8 @@ import pytest
 from regard.decoding.settings import Search
 from regard.errors import InputTooLong, TaskError, UsageError
 from regard.evaluation import doctor
+from regard.evaluation.decode import translate, translator
 from regard.evaluation.doctor import Patient, canonical, countings, examine, searches
-from regard.evaluation.outputs import translate, translator
 from regard.evaluation.translation import bleu
 from regard.tasks import Translator
 from regard.tasks.base import Model

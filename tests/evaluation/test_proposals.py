@@ -3,7 +3,7 @@
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from regard.evaluation.proposals import worths
+from regard.evaluation.rewards import worths
 
 TARGETS = [
     "The dog runs through the high grass near the house.",
