@@ -20,7 +20,7 @@ from regard.cpu import hardware, threads
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.test_set import aligned
 from regard.evaluation.translation import figures
-from regard.tasks import Translator, load
+from regard.tasks import TranslationModel, load
 from regard.translate.confidence import FILE as CONFIDENCE
 from regard.translate.language import FILE as LANGUAGES
 from regard.translate.language import Languages
@@ -46,7 +46,7 @@ def main() -> None:
     hardware.prepare()
     threads.use()
     model = load(asked.run / "model")
-    assert isinstance(model, Translator)
+    assert isinstance(model, TranslationModel)
     known = {pair: read(asked.run, "test", pair) for pair in pairs(asked.run)}
     full = {pair: measured(model, part)[0] for pair, part in known.items()}
     quantize(model.network)
@@ -85,7 +85,7 @@ def read(run: Path, part: str, pair: str) -> Known:
     return Known([one for one, _ in found], [other for _, other in found], target)
 
 
-def measured(model: Translator, known: Known) -> tuple[dict[str, float], float]:
+def measured(model: TranslationModel, known: Known) -> tuple[dict[str, float], float]:
     """BLEU and chrF, and sentences in a second."""
     started = time.perf_counter()
     outputs = model.translate(list(known.sources), to=known.to)
@@ -133,7 +133,7 @@ def show(rows: list[dict[str, str]], errors: dict[str, float]) -> None:
         console.print(f"calibration error of a {name}: {error:.3f}")
 
 
-def examples(model: Translator, pair: str, known: Known, count: int) -> None:
+def examples(model: TranslationModel, pair: str, known: Known, count: int) -> None:
     """Evenly spread over the test, which is sorted by length."""
     step = max(1, len(known.sources) // max(count, 1))
     places = range(step // 2, len(known.sources), step)[:count]

@@ -29,12 +29,12 @@ import regard
 from regard.cpu import threads as cores
 from regard.inference.native import kernels, tensors
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.tasks.translation import Translator
-from regard.weights import checkpoint
-from regard.weights.directory import Stored
+from regard.tasks.translation import TranslationModel
+from regard.weights.checkpoint import write_model
+from regard.weights.directory import Checkpoint
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import Shortlist
 
@@ -94,25 +94,25 @@ def random_model(folder: Path) -> Seq2SeqConfig:
     )
     model = Seq2Seq(config).eval()
     initialize(model, seed=1)
-    prepare(folder, model, Generation(start=START, end=(END,), pad=PAD, never=(PAD,)))
+    prepare(folder, model, GenerationConfig(start=START, end=(END,), pad=PAD, never=(PAD,)))
     return config
 
 
-def prepare(folder: Path, model: Seq2Seq, generation: Generation, shortlist: Shortlist | None = None) -> None:
+def prepare(folder: Path, model: Seq2Seq, generation: GenerationConfig, shortlist: Shortlist | None = None) -> None:
     """The same weights in everyone's form."""
     assert generation.start is not None
     (folder / "regard").mkdir()
-    checkpoint.write(folder / "regard", Stored(model, generation))
+    write_model(folder / "regard", Checkpoint(model, generation))
     if model.config.norm_first:
         transformers_model.write(model, folder / "m2m100", generation)
     else:
         (folder / "marian").mkdir()
-        checkpoint.write(folder / "marian", Stored(model, generation), "huggingface")
+        write_model(folder / "marian", Checkpoint(model, generation), "huggingface")
     (folder / "regard-int8").mkdir()
-    checkpoint.write(folder / "regard-int8", Stored(quantize(deepcopy(model)), generation))
+    write_model(folder / "regard-int8", Checkpoint(quantize(deepcopy(model)), generation))
     if shortlist is not None:
         (folder / "regard-shortlist").mkdir()
-        checkpoint.write(folder / "regard-shortlist", Stored(quantize(deepcopy(model)), generation, shortlist))
+        write_model(folder / "regard-shortlist", Checkpoint(quantize(deepcopy(model)), generation, shortlist))
     for compute in ("float32", "int8"):
         place = folder / f"ctranslate2-{compute}"
         place.mkdir()
@@ -235,7 +235,7 @@ def draw(path: Path, figures: dict[str, Any]) -> None:
     figure.savefig(path, dpi=120)
 
 
-def bleu_of(model: Translator, written: list[list[int]], references: list[str]) -> float:
+def bleu_of(model: TranslationModel, written: list[list[int]], references: list[str]) -> float:
     import sacrebleu
 
     texts = [model.tokenizer.decode(row) for row in written]
@@ -268,7 +268,7 @@ def main() -> None:
             shares(config, sources, figures, int8_rate(options.threads))
     if options.model:
         model = regard.load(options.model)
-        assert isinstance(model, Translator)
+        assert isinstance(model, TranslationModel)
         lines, references = (path.read_text().splitlines() for path in (options.source, options.reference))
         sources = [model.source_ids(line, options.to) for line in lines]
         with tempfile.TemporaryDirectory() as name:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from regard.cpu import hardware, threads
 from regard.decoding.guard import ROUNDS, rounds
-from regard.translate.document_translator import Interpreter, Wishes, open_interpreter
+from regard.translate.document_translator import DocumentTranslator, TranslationOptions, load_translator
 from regard.translate.formats.files import Format, parse
 from regard.translate.passage import Passage
 from regard.translate.protect import intact, spans
@@ -133,10 +133,10 @@ def inputs(count: int, seed: int) -> list[tuple[str, str]]:
     return [(kind.__name__, kind(luck)) for kind in chosen]
 
 
-def complaints(interpreter: Interpreter, text: str, to: str, form: Format) -> list[str]:
+def complaints(interpreter: DocumentTranslator, text: str, to: str, form: Format) -> list[str]:
     """What is wrong with what comes out for one text."""
     document = parse(text, form, source=None, target=to)
-    found = interpreter.render(document.passages, Wishes(to=to))
+    found = interpreter.render(document.passages, TranslationOptions(to=to))
     written = document.render([one.passage for one in found])
     wrong = []
     encode = interpreter.translator.tokenizer.encode
@@ -164,7 +164,7 @@ def main() -> None:
     asked = parser.parse_args()
     hardware.prepare()
     threads.use()
-    interpreter = open_interpreter(asked.model)
+    interpreter = load_translator(asked.model)
     failures: Counter[str] = Counter()
     slowest: dict[str, float] = {}
     started = time.perf_counter()

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-from regard.blocks.sinusoids import waves
+from regard.blocks.sinusoids import sinusoids
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.seq2seq import Seq2Seq
 
 PARTS = {
@@ -34,7 +34,7 @@ PARTS = {
 }
 
 
-def write(model: Seq2Seq, folder: Path, generation: Generation) -> None:
+def write(model: Seq2Seq, folder: Path, generation: GenerationConfig) -> None:
     config = model.config
     assert (config.norm_first, config.tied, config.positions) == (True, "all", "sinusoidal_halves")
     assert (config.activation, config.norm, config.norm_eps) == ("relu", "layer", 1e-5)
@@ -92,6 +92,6 @@ def read(folder: Path) -> M2M100ForConditionalGeneration:
     for side in (model.model.encoder, model.model.decoder):
         positions = side.embed_positions
         first = positions.padding_idx + 1
-        table = waves(len(positions.weights) - first, positions.embedding_dim, interleaved=False)
+        table = sinusoids(len(positions.weights) - first, positions.embedding_dim, interleaved=False)
         positions.weights[first:] = torch.from_numpy(np.ascontiguousarray(table))
     return model

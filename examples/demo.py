@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.explorer.page import translation_page
-from regard.translate.document_translator import Interpreter, open_interpreter
-from regard.translate.result import Rendering
+from regard.translate.document_translator import DocumentTranslator, load_translator
+from regard.translate.result import TranslationResult
 
 SENTENCES = [
     ("I ate an apple.", "de"),
@@ -30,7 +30,7 @@ console = Console(highlight=False)
 
 
 def main() -> None:
-    box = open_interpreter()
+    box = load_translator()
     card = box.card
     assert card is not None
     console.print(f"[bold]regard[/]  {card.about}\n")
@@ -39,7 +39,7 @@ def main() -> None:
     show_next_steps()
 
 
-def show_translations(box: Interpreter) -> None:
+def show_translations(box: DocumentTranslator) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("", "", "confidence"):
         table.add_column(name, justify="right" if name else "left", header_style="dim")
@@ -50,7 +50,7 @@ def show_translations(box: Interpreter) -> None:
     console.print(Text("   the redder a word, the less sure it is\n", style="dim"))
 
 
-def coloured(found: Rendering) -> Text:
+def coloured(found: TranslationResult) -> Text:
     """Each word in the colour of its confidence."""
     text = Text(found.text)
     at = 0
@@ -62,7 +62,7 @@ def coloured(found: Rendering) -> Text:
     return text
 
 
-def show_alignment(box: Interpreter) -> None:
+def show_alignment(box: DocumentTranslator) -> None:
     """Which words of the source each word of the translation looked at, by cross-attention; and the same as a page."""
     source, to = PICTURE
     model = box.translator

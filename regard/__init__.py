@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from regard.errors import RegardError
     from regard.tasks import load
     from regard.tasks.base import Model
-    from regard.translate.document_translator import Interpreter, open_interpreter
+    from regard.translate.document_translator import DocumentTranslator, load_translator
 
-__all__ = ["Interpreter", "Model", "RegardError", "Trace", "load", "open_interpreter"]
+__all__ = ["DocumentTranslator", "Model", "RegardError", "Trace", "load", "load_translator"]
 __version__ = "0.1.0"
 
 # imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
 _HOMES = {
-    "Interpreter": "regard.translate.document_translator",
+    "DocumentTranslator": "regard.translate.document_translator",
     "Model": "regard.tasks.base",
     "RegardError": "regard.errors",
     "Trace": "regard.blocks.trace",
     "load": "regard.tasks",
-    "open_interpreter": "regard.translate.document_translator",
+    "load_translator": "regard.translate.document_translator",
 }
 
 

@@ -8,7 +8,7 @@ import regard
 
 
 def test_public_names() -> None:
-    assert sorted(regard.__all__) == ["Interpreter", "Model", "RegardError", "Trace", "load", "open_interpreter"]
+    assert sorted(regard.__all__) == ["DocumentTranslator", "Model", "RegardError", "Trace", "load", "load_translator"]
     assert set(regard.__all__) <= set(dir(regard))
     for name in regard.__all__:
         assert getattr(regard, name).__name__ == name

@@ -9,7 +9,7 @@ B batch  Q queries  S keys  D width  H heads  K head width
 from torch import Tensor, nn
 
 from regard.blocks.attend import attend
-from regard.blocks.kv_cache import Remembered
+from regard.blocks.kv_cache import KVCache
 from regard.blocks.positions import Rotation, rotate
 from regard.blocks.trace import Trace, note
 
@@ -43,7 +43,7 @@ class Attention(nn.Module):
         memory_BSD: Tensor | None = None,
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
-        cache: Remembered | None = None,
+        cache: KVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """What each token gathers: from its own sequence, or from `memory` where it is given.
@@ -51,7 +51,7 @@ class Attention(nn.Module):
         `rotation` turns queries and keys of self-attention; `bias` is added to the scores. A cache keeps keys
         and values between calls: self-attention appends to it, cross-attention fills it once.
         """
-        q_BHQK = self._heads_apart(self.query(x_BQD), self.heads)
+        q_BHQK = self.split_heads(self.query(x_BQD), self.heads)
         new: tuple[Tensor, Tensor] | None = None
         if memory_BSD is None:
             k_BHSK, v_BHSK = self.keys_values(x_BQD)
@@ -74,10 +74,10 @@ class Attention(nn.Module):
     def keys_values(self, source_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """Of what is looked at, the heads apart. -> 2 x (B, H, S, K)"""
         return (
-            self._heads_apart(self.key(source_BSD), self.kv_heads),
-            self._heads_apart(self.value(source_BSD), self.kv_heads),
+            self.split_heads(self.key(source_BSD), self.kv_heads),
+            self.split_heads(self.value(source_BSD), self.kv_heads),
         )
 
-    def _heads_apart(self, x_BLD: Tensor, heads: int) -> Tensor:
+    def split_heads(self, x_BLD: Tensor, heads: int) -> Tensor:
         batch, length, _ = x_BLD.shape
         return x_BLD.view(batch, length, heads, self.head_width).transpose(1, 2)

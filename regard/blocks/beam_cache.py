@@ -20,13 +20,13 @@ from torch import Tensor
 from regard.blocks import masks
 from regard.blocks.attend import attend
 from regard.blocks.trace import Trace
-from regard.inference.native.stack import Seated
+from regard.inference.native.stack import NativeBeamCache
 
 CROWDED = 0.75
 """When fewer of the slots than this are still in use, they are moved together."""
 
 
-class Seats:
+class RowMap:
     """Where rows sit: each in a slot, the slot of its sentence, which has `width` seats."""
 
     def __init__(self, rows_R: Tensor, slots: int, width: int) -> None:
@@ -47,7 +47,7 @@ class Seats:
         return seats if self.full else seats[self.rows_R]
 
 
-class Group:
+class BeamCache:
     """Sentences that began together, so all their rows are equally long."""
 
     def __init__(self, memory_N2SHMK: Tensor, present_SM: Tensor) -> None:
@@ -58,7 +58,7 @@ class Group:
         self._own = memory_N2SHMK[:, :, :, :, :0]  # (N, 2, S, H, P, K), P with room for more
         self._present_SM = present_SM
         self._lengths_S = present_SM.sum(1).int()
-        self._seats = Seats(torch.arange(slots, device=present_SM.device), slots, 1)
+        self._seats = RowMap(torch.arange(slots, device=present_SM.device), slots, 1)
         self._places_RT = self._seats.rows_R.new_zeros(slots, 0, dtype=torch.int32)  # where a row's past lies
         self._written = 0  # places
         self._times: list[int] = []  # which token of its row each place holds
@@ -87,7 +87,7 @@ class Group:
             self._memory, self._own = self._memory[:, :, used], self._own[:, :, used]
             self._present_SM, self._lengths_S = self._present_SM[used], self._lengths_S[used]
         first_R = torch.cat((counts.new_zeros(1), counts.cumsum(0)[:-1])).repeat_interleave(counts)
-        self._seats = Seats(slots_R * width + torch.arange(len(rows_R), device=rows_R.device) - first_R, slots, width)
+        self._seats = RowMap(slots_R * width + torch.arange(len(rows_R), device=rows_R.device) - first_R, slots, width)
 
     def say(self) -> None:
         """Every row is about to write one more key, at the place of its seat."""
@@ -105,11 +105,11 @@ class Group:
             bigger[:, :, :, :, :room] = self._own
             self._own = bigger
 
-    def seated(self) -> Seated:
+    def seated(self) -> NativeBeamCache:
         """The same for the compiled pass; good until the next `reorder` or `say`."""
         seats = self._seats
         tensors = (self._own, self._memory, seats.small_slots_R, self._places_RT, self._lengths_S)
-        return Seated(
+        return NativeBeamCache(
             *(tensor.data_ptr() for tensor in tensors),
             *(self.rows, self.said, seats.slots, self._own.shape[4], seats.slots, self._memory.shape[4]),
             *(0, 0),  # floats, both
@@ -143,12 +143,12 @@ class Group:
         return seats.as_rows(attend(seats.in_slots(q_RHK), keys, values, masks.padding(self._present_SM)))
 
 
-class Lanes:
+class BatchedBeamCache:
     """What a decoder is given as its cache, for one pass over one new token of every row of some groups."""
 
     length = 1  # what is looked at was computed before
 
-    def __init__(self, groups: Sequence[Group]) -> None:
+    def __init__(self, groups: Sequence[BeamCache]) -> None:
         self.groups = groups
         self.blocks = [_BlockLanes(groups, block) for block in range(groups[0].blocks)]
         for group in groups:
@@ -156,7 +156,7 @@ class Lanes:
 
 
 class _BlockLanes:
-    def __init__(self, groups: Sequence[Group], block: int) -> None:
+    def __init__(self, groups: Sequence[BeamCache], block: int) -> None:
         self.own, self.memory = (_Attention(groups, block, own=own) for own in (True, False))
 
 
@@ -165,7 +165,7 @@ class _Attention:
 
     length = 1
 
-    def __init__(self, groups: Sequence[Group], block: int, *, own: bool) -> None:
+    def __init__(self, groups: Sequence[BeamCache], block: int, *, own: bool) -> None:
         self.groups, self.block, self.own = groups, block, own
 
     def attend(

@@ -21,7 +21,7 @@ def padded(rows: int) -> int:
     return -(-rows // ROWS) * ROWS
 
 
-def halves(x_RD: Tensor, room: Tensor | None = None) -> Tensor:
+def to_bf16(x_RD: Tensor, room: Tensor | None = None) -> Tensor:
     """In bfloat16, with rows of zeros to a multiple of ROWS; in the first rows of a room, where one is given."""
     rows, width = x_RD.shape
     if room is None:
@@ -32,12 +32,12 @@ def halves(x_RD: Tensor, room: Tensor | None = None) -> Tensor:
     return half
 
 
-class _HalfLinear(torch.autograd.Function):
+class _BF16Linear(torch.autograd.Function):
     """x weightᵀ + bias."""
 
     @staticmethod
     def forward(ctx: Any, x_RD: Tensor, weight_ND: Tensor, bias_N: Tensor | None) -> Tensor:
-        x, weight = halves(x_RD), weight_ND.bfloat16()
+        x, weight = to_bf16(x_RD), weight_ND.bfloat16()
         ctx.save_for_backward(x, weight)
         ctx.has_bias = bias_N is not None
         bias = None if bias_N is None else bias_N.bfloat16()
@@ -47,18 +47,18 @@ class _HalfLinear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad_RN,) = grads
         x, weight = ctx.saved_tensors
-        grad = halves(grad_RN)
+        grad = to_bf16(grad_RN)
         need_x, need_weight, _ = ctx.needs_input_grad
         grad_x = torch.mm(grad, weight)[: len(grad_RN)].float() if need_x else None
         grad_weight = torch.mm(grad.T, x).float() if need_weight else None
         return grad_x, grad_weight, grad_RN.sum(0) if ctx.has_bias else None
 
 
-class HalfLinear(nn.Linear):
+class BF16Linear(nn.Linear):
     """A linear part that learns with products of bfloat16, and is used with those of float32."""
 
     @classmethod
-    def of(cls, linear: nn.Linear) -> "HalfLinear":
+    def of(cls, linear: nn.Linear) -> "BF16Linear":
         """On the same parameters, under the same names."""
         half = cls(linear.in_features, linear.out_features, linear.bias is not None, device="meta")
         half.weight, half.bias = linear.weight, linear.bias
@@ -68,13 +68,13 @@ class HalfLinear(nn.Linear):
         if not self.training:
             return super().forward(x)
         x_RD = x.reshape(-1, self.in_features)
-        out_RN: Tensor = _HalfLinear.apply(x_RD, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        out_RN: Tensor = _BF16Linear.apply(x_RD, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return out_RN.view(*x.shape[:-1], self.out_features)
 
 
-def in_halves(model: nn.Module) -> None:
+def use_bf16_linear(model: nn.Module) -> None:
     """Swap every linear part of a model."""
     for part in list(model.modules()):
         for name, child in list(part.named_children()):
             if type(child) is nn.Linear:
-                setattr(part, name, HalfLinear.of(child))
+                setattr(part, name, BF16Linear.of(child))

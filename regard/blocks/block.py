@@ -12,7 +12,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
-from regard.blocks.kv_cache import RememberedBlock
+from regard.blocks.kv_cache import LayerKVCache
 from regard.blocks.positions import Rotation
 from regard.blocks.trace import Trace, inside, note
 
@@ -63,10 +63,10 @@ class Block(nn.Module):
         bias: Tensor | None = None,
         memory_BSD: Tensor | None = None,
         may_attend_memory: Tensor | None = None,
-        cache: RememberedBlock | None = None,
+        cache: LayerKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        def look_around(x: Tensor) -> Tensor:
+        def self_attention(x: Tensor) -> Tensor:
             out: Tensor = self.attention(
                 x,
                 may_attend,
@@ -90,7 +90,7 @@ class Block(nn.Module):
             )
             return out.view_as(x)
 
-        x_BLD = self.attention_residual(x_BLD, look_around)
+        x_BLD = self.attention_residual(x_BLD, self_attention)
         note(trace, "after_attention", x_BLD)
         if self.cross_residual is not None:
             x_BLD = self.cross_residual(x_BLD, look_at_memory)

@@ -15,7 +15,7 @@ STEP = 16
 """Places are multiples of 64 bytes, so that every cut is as fast as the first."""
 
 
-class Strip:
+class MaskPool:
     """A long random row of 0 (dropped) and 1 / (1 - p) (kept), from which masks are cut."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Dropout(nn.Module):
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         self.p = p
-        self.strip = Strip()
+        self.strip = MaskPool()
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0.0:
@@ -67,9 +67,9 @@ class Dropout(nn.Module):
         return torch.addcmul(x, part, self.strip.cut(part, self.p))
 
 
-def share_strip(model: nn.Module) -> Strip:
+def share_mask_pool(model: nn.Module) -> MaskPool:
     """Let all dropouts of a model cut from one strip, and give it."""
-    strip = Strip()
+    strip = MaskPool()
     for part in model.modules():
         if isinstance(part, Dropout):
             part.strip = strip

@@ -17,7 +17,7 @@ from regard.blocks.attend import attend
 from regard.blocks.trace import Trace, note
 
 
-class Remembered(Protocol):
+class KVCache(Protocol):
     """What an attention asks of whatever keeps its keys and values."""
 
     length: int
@@ -34,19 +34,19 @@ class Remembered(Protocol):
         """Keep new keys and values, if there are any, and look at all. -> (B, H, Q, K)"""
 
 
-class RememberedBlock(Protocol):
+class LayerKVCache(Protocol):
     @property
-    def own(self) -> Remembered: ...
+    def own(self) -> KVCache: ...
     @property
-    def memory(self) -> Remembered: ...
+    def memory(self) -> KVCache: ...
 
 
-class RememberedStack(Protocol):
+class StackKVCache(Protocol):
     @property
-    def blocks(self) -> Sequence[RememberedBlock]: ...
+    def blocks(self) -> Sequence[LayerKVCache]: ...
 
 
-class KeyValues:
+class GrowingKVCache:
     """One attention's keys and values, in buffers that double when full: appending copies only what is new."""
 
     def __init__(self) -> None:
@@ -107,17 +107,17 @@ def _with_room(buffer: Tensor | None, new: Tensor, used: int, need: int) -> Tens
     return roomier
 
 
-class BlockCache:
+class DecoderLayerKVCache:
     def __init__(self) -> None:
-        self.own = KeyValues()
-        self.memory = KeyValues()
+        self.own = GrowingKVCache()
+        self.memory = GrowingKVCache()
 
 
-class Cache:
+class DecoderKVCache:
     """A decoder's memory of the tokens that it has read."""
 
     def __init__(self, layers: int) -> None:
-        self.blocks = [BlockCache() for _ in range(layers)]
+        self.blocks = [DecoderLayerKVCache() for _ in range(layers)]
         self._present_BS: Tensor | None = None
 
     @property

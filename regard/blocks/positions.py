@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.embeddings import TokenEmbedding
-from regard.blocks.sinusoids import waves
+from regard.blocks.sinusoids import sinusoids
 
 # ---- added to the embeddings ----------------------------------------------------------------------------------
 
 
 def sinusoidal(length: int, width: int, *, base: float = 10000.0, interleaved: bool = True) -> Tensor:
     """The waves of waves.py. -> (L, D)"""
-    return torch.from_numpy(waves(length, width, base=base, interleaved=interleaved))
+    return torch.from_numpy(sinusoids(length, width, base=base, interleaved=interleaved))
 
 
 class Sinusoidal(nn.Module):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def waves(length: int, width: int, *, base: float = 10000.0, interleaved: bool = True) -> NDArray[np.float32]:
+def sinusoids(length: int, width: int, *, base: float = 10000.0, interleaved: bool = True) -> NDArray[np.float32]:
     """sin and cos of the position at `width / 2` wavelengths, from 2 pi to 2 pi * base. -> (L, D)
 
     Interleaved is the paper's order, sin cos sin cos; Marian lays out all sines, then all cosines. An odd width

@@ -39,8 +39,8 @@ def command(sources: tuple[Path, ...], destination: Path, last: int | None, best
 def _of_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.errors import ModelError
     from regard.text import tokenizer as text
-    from regard.weights import checkpoint
     from regard.weights.average import mean_model
+    from regard.weights.checkpoint import write_model
     from regard.weights.directory import new_directory
 
     made = mean_model(paths)
@@ -51,7 +51,7 @@ def _of_models(paths: Sequence[Path], destination: Path) -> None:
         for path in paths[1:]:
             if _tokens(path) != tokens:
                 raise ModelError(f"{path}: has other tokens than {paths[0]}, so there is no mean of them")
-        checkpoint.write(draft, made)
+        write_model(draft, made)
     for path in paths:
         output.say(str(path))
 

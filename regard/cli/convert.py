@@ -75,10 +75,10 @@ def take_along(source: Path, destination: Path) -> None:
 
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:
     from regard.data.sources import DataSettings, Files, read
-    from regard.data.stats import Account
-    from regard.tasks.translation import Translator
+    from regard.data.stats import Stats
+    from regard.tasks.translation import TranslationModel
 
-    if not isinstance(model, Translator):
+    if not isinstance(model, TranslationModel):
         raise UsageError("--shortlist is for translation models")
     files = Files(source=str(paths[0].absolute()), target=str(paths[1].absolute()))
-    model.learn_shortlist((pair.source, pair.target) for pair in read([files], DataSettings(), Account()))
+    model.learn_shortlist((pair.source, pair.target) for pair in read([files], DataSettings(), Stats()))

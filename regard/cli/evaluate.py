@@ -14,12 +14,12 @@ from regard.errors import OutputError, UsageError
 from regard.plural import counted
 
 if TYPE_CHECKING:
-    from regard.decoding.settings import Search
+    from regard.decoding.settings import SearchSettings
     from regard.evaluation.decode import Outputs
     from regard.evaluation.doctor import Diagnosis, Patient
     from regard.evaluation.likelihood import Perplexity
     from regard.evaluation.translation import Casing, Comparison, Figure
-    from regard.tasks import Translator
+    from regard.tasks import TranslationModel
 
 SEARCH = ("beam", "length_penalty", "length_form", "patience", "repetition_penalty", "no_repeat_ngram", "max_new")
 """Settings that make sense for a test: what was sampled would be another figure each time."""
@@ -80,7 +80,7 @@ class Report:
     """All that is found out, in the order in which it is shown."""
 
     sentences: int
-    settings: "Search | None" = None
+    settings: "SearchSettings | None" = None
     figures: list["Figure"] = field(default_factory=list)
     perplexity: "Perplexity | None" = None
     outputs: "Outputs | None" = None
@@ -163,7 +163,7 @@ def measure(asked: Asked) -> Report:
 
 
 def translate(
-    asked: Asked, model: "Translator", sources: list[str], references: list[str], report: Report
+    asked: Asked, model: "TranslationModel", sources: list[str], references: list[str], report: Report
 ) -> "Patient | None":
     """What the model has to say: about the references, and unless translations are given, its own."""
     from regard.evaluation.doctor import Patient
@@ -180,17 +180,17 @@ def translate(
     return Patient(model, sources, report.settings, asked.device, asked.to)
 
 
-def load(directory: Path, device: str) -> "Translator":
+def load(directory: Path, device: str) -> "TranslationModel":
     from regard.evaluation.decode import translator
 
     return translator(options.load(directory, device))
 
 
-def settings_of(model: "Translator", asked: Asked) -> "Search":
+def settings_of(model: "TranslationModel", asked: Asked) -> "SearchSettings":
     return options.search_settings(model, asked.search)
 
 
-def translations(model: "Translator", sources: list[str], asked: Asked) -> "Outputs":
+def translations(model: "TranslationModel", sources: list[str], asked: Asked) -> "Outputs":
     from regard.evaluation.decode import translate
 
     with watched() as watch:

@@ -24,7 +24,7 @@ VERBS = {  # in the order of a first visit
     "train": "Learn from data, as a recipe says.",
     "evaluate": "Measure how well a model translates.",
     "calibrate": "Fit what a model says about its confidence.",
-    "score": "Ask a model how likely given translations are.",
+    "score": "StepRequest a model how likely given translations are.",
     "generate": "Go on where a text stops.",
     "fill": "Fill the masks in a text.",
     "classify": "Put a label on a text.",

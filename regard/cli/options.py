@@ -15,9 +15,9 @@ import click
 from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.settings import Search
+    from regard.decoding.settings import SearchSettings
     from regard.tasks.base import Model
-    from regard.translate.document_translator import Interpreter, Wishes
+    from regard.translate.document_translator import DocumentTranslator, TranslationOptions
 
 Command = Callable[..., Any]
 
@@ -103,15 +103,15 @@ def divide(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def wishes(
-    interpreter: "Interpreter", given: dict[str, Any], search: dict[str, Any], *, links: bool = False
-) -> "Wishes":
-    from regard.translate.document_translator import Wishes
+    interpreter: "DocumentTranslator", given: dict[str, Any], search: dict[str, Any], *, links: bool = False
+) -> "TranslationOptions":
+    from regard.translate.document_translator import TranslationOptions
     from regard.translate.glossary import Glossary
 
     for name, low, high in (("min_confidence", 0, 1), ("alternatives", 0, MOST_ALTERNATIVES)):
         if given[name] is not None and not low <= given[name] <= high:
             raise UsageError(f"--{name.replace('_', '-')} must be in {low} … {high}, not {given[name]}")
-    return Wishes(
+    return TranslationOptions(
         to=given["to"],
         source=given["origin"],
         glossary=Glossary.read(given["glossary"]) if given["glossary"] else None,
@@ -128,7 +128,7 @@ def search_options(command: Command) -> Command:
     return command
 
 
-def search_settings(model: "Model", given: dict[str, Any]) -> "Search":
+def search_settings(model: "Model", given: dict[str, Any]) -> "SearchSettings":
     """How to search. A complaint speaks of the options as they were typed: --max-new, not max_new."""
     from regard.tasks.generation_settings import search_settings as settings_of
 
@@ -242,11 +242,11 @@ def model_path(directory: Path) -> Path:
     return BOX if str(directory) == "box" and not directory.exists() else directory
 
 
-def interpreter(directory: Path | None, device: str = "auto") -> "Interpreter":
+def interpreter(directory: Path | None, device: str = "auto") -> "DocumentTranslator":
     """Load a model that translates; the one in the box, unless there is another."""
     from regard.cpu import threads
 
     threads.use()
-    from regard.translate.document_translator import open_interpreter
+    from regard.translate.document_translator import load_translator
 
-    return open_interpreter(directory, device=device)
+    return load_translator(directory, device=device)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from regard.data.sources import Pair
-    from regard.tasks import Translator
+    from regard.tasks import TranslationModel
     from regard.training.checkpoint import Progress
     from regard.training.loop import Batches
     from regard.training.recipe import Recipe
@@ -119,27 +119,27 @@ def batches_of(prepared: "Prepared") -> "Batches":
     train = prepared.recipe.train
     if not train.risk:
         return prepared.epochs
-    from regard.evaluation.rewards import Proposals
-    from regard.tasks import Translator
-    from regard.training.minimum_risk import Judging
+    from regard.evaluation.rewards import SampleRewards
+    from regard.tasks import TranslationModel
+    from regard.training.minimum_risk import RewardedBatches
 
-    translator = Translator(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
-    propose = Proposals(translator, train.risk_width)
+    translator = TranslationModel(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
+    propose = SampleRewards(translator, train.risk_width)
     start, pad = prepared.epochs.start, prepared.epochs.pad
-    return lambda epoch: Judging(prepared.epochs(epoch), propose, start=start, pad=pad)
+    return lambda epoch: RewardedBatches(prepared.epochs(epoch), propose, start=start, pad=pad)
 
 
 def validate(prepared: "Prepared", device: "torch.device") -> dict[str, Any]:
     """Loss and BLEU on the validation pairs, and a few translations to look at."""
     from regard.evaluation.translation import bleu
-    from regard.tasks import Translator
+    from regard.tasks import TranslationModel
     from regard.training.translation import validation_loss
 
     if not prepared.valid:
         return {"score": 0.0}
     started = time.perf_counter()
     loss = validation_loss(prepared, device)
-    translator = Translator(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
+    translator = TranslationModel(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
     outputs = translate_all(translator, prepared.valid)
     figure = bleu(outputs, [pair.target for pair in prepared.valid])
     stop_on = prepared.recipe.train.stop_on
@@ -156,7 +156,7 @@ def validate(prepared: "Prepared", device: "torch.device") -> dict[str, Any]:
     }
 
 
-def translate_all(translator: "Translator", pairs: "list[Pair]") -> list[str]:
+def translate_all(translator: "TranslationModel", pairs: "list[Pair]") -> list[str]:
     """Greedily, each into its own language where the model has several.
 
     A model that has just begun does not know when to stop: nothing may be much longer than the longest reference.

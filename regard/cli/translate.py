@@ -12,11 +12,11 @@ from regard.cli import options, output
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.tasks import Translator
+    from regard.tasks import TranslationModel
     from regard.tasks.base import Translation
-    from regard.translate.document_translator import Interpreter, Wishes
+    from regard.translate.document_translator import DocumentTranslator, TranslationOptions
     from regard.translate.formats.files import Format
-    from regard.translate.result import Rendering
+    from regard.translate.result import TranslationResult
 
 
 @click.command(
@@ -89,12 +89,12 @@ def command(
 
 
 def rendered(
-    interpreter: "Interpreter",
+    interpreter: "DocumentTranslator",
     batches: Iterable[list[options.Line]],
     as_json: bool,
     align: bool,
     form: "Format",
-    wishes: "Wishes",
+    wishes: "TranslationOptions",
 ) -> Iterator[str]:
     from regard.translate.formats.files import parse
 
@@ -109,7 +109,7 @@ def rendered(
             yield told(line.text, text, parts) if as_json else shown(line.text, text, parts, align)
 
 
-def told(source: str, text: str, parts: Sequence["Rendering"]) -> str:
+def told(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
     """For programs: all that is known."""
     from dataclasses import asdict
 
@@ -128,7 +128,7 @@ def told(source: str, text: str, parts: Sequence["Rendering"]) -> str:
     )
 
 
-def shown(source: str, text: str, parts: Sequence["Rendering"], align: bool) -> str:
+def shown(source: str, text: str, parts: Sequence["TranslationResult"], align: bool) -> str:
     text = text.replace("\n", " ")
     if not align:
         return text
@@ -137,7 +137,7 @@ def shown(source: str, text: str, parts: Sequence["Rendering"], align: bool) -> 
     return f"{text} ||| {' '.join(moses(word_links(source.strip(), part)) for part in parts)}"
 
 
-def word_links(source: str, part: "Rendering") -> set[tuple[int, int]]:
+def word_links(source: str, part: "TranslationResult") -> set[tuple[int, int]]:
     """Which word became which, words being what white space separates."""
     here, there = ([found.start() for found in re.finditer(r"\S+", text)] for text in (source, part.text))
     return {(bisect_right(here, a) - 1, bisect_right(there, c) - 1) for (a, _), (c, _) in part.links}
@@ -147,7 +147,7 @@ def word_links(source: str, part: "Rendering") -> set[tuple[int, int]]:
 
 
 def searched(
-    model: "Translator", batches: Iterable[list[options.Line]], as_json: bool, align: bool, search: dict[str, Any]
+    model: "TranslationModel", batches: Iterable[list[options.Line]], as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
     number = 0
     for batch in batches:

@@ -79,7 +79,7 @@ def prepare() -> Capabilities:
     return found
 
 
-def bring_torch() -> None:
+def import_torch() -> None:
     """Import torch, safe to use, with the threads that were in use without it."""
     prepare()
     import torch  # noqa: F401

@@ -18,7 +18,7 @@ from regard.cpu import threads
 T = TypeVar("T")
 
 
-class Crew:
+class ThreadPool:
     """So many threads; the caller's own, which waits while they work, has all of the threads otherwise."""
 
     def __init__(self, count: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 
 from regard.data.ragged import Ints, Ragged, sums, take
-from regard.data.stats import Account
+from regard.data.stats import Stats
 from regard.text.subword_dropout import VARIANTS, Bits, draw
 
 ABOUT = "about.json"
@@ -54,7 +54,7 @@ class Corpus:
 
     def __init__(self, folder: Path, about: About) -> None:
         self.max_tokens, self.ends = about.max_tokens, about.ends
-        self.account = Account(**about.account)
+        self.account = Stats(**about.account)
         self.lines = open_memmap(folder / "lines.npy", mode="r")
         kind = _Varied if about.vary else _Plain
         self._source, self._target = kind(folder, "source", about), kind(folder, "target", about)

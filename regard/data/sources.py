@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from regard.data.stats import Account
+from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders
@@ -136,7 +136,7 @@ class Bad(NamedTuple):
     detail: str
 
 
-def read(files: Sequence[Files], settings: DataSettings, account: Account) -> Iterator[Pair]:
+def read(files: Sequence[Files], settings: DataSettings, account: Stats) -> Iterator[Pair]:
     """The pairs in the order of the files; what is dropped is entered in the account."""
     for number, entry in enumerate(files):
         lines = 0
@@ -160,16 +160,16 @@ def read(files: Sequence[Files], settings: DataSettings, account: Account) -> It
             account.empty_files.append(str(path))
 
 
-def training_pairs(settings: DataSettings, account: Account) -> Iterator[Pair]:
+def training_pairs(settings: DataSettings, account: Stats) -> Iterator[Pair]:
     """The pairs as they are learnt from: some have placeholders."""
     for pair in read(settings.train, settings, account):
         source, target = with_placeholders(pair.source, pair.target, settings.placeholders)
         yield pair._replace(source=source, target=target)
 
 
-def valid_pairs(settings: DataSettings) -> tuple[list[Pair], Account]:
+def valid_pairs(settings: DataSettings) -> tuple[list[Pair], Stats]:
     """The pairs to validate with, as texts: nothing is dropped but what cannot be used."""
-    account = Account()
+    account = Stats()
     pairs = list(read(settings.valid, settings, account))
     account.kept = len(pairs)
     if settings.valid and not pairs:

@@ -18,16 +18,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from regard.data.sources import DataSettings, Files, Pair, Split, read
-from regard.data.stats import Account
+from regard.data.stats import Stats
 from regard.errors import InputError
 
 PARTS = ("train", "valid", "test")
 
 
-def write_split(settings: DataSettings, folder: Path) -> Account:
+def write_split(settings: DataSettings, folder: Path) -> Stats:
     """Divide the training pairs as `settings.split` says; what was left out is in the account."""
     assert settings.split is not None
-    account = Account()
+    account = Stats()
     held = _held_out(settings, settings.split)
     seen: set[tuple[int, str]] = set()
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def _held_out(settings: DataSettings, split: Split) -> set[str]:
     """The letters of every sentence, of both sides, in a pair that is not for training."""
     return {
         letters(text)
-        for pair in read(settings.train, settings, Account())
+        for pair in read(settings.train, settings, Stats())
         if _part(letters(_divided(pair, settings, split)), split) != "train"
         for text in (pair.source, pair.target)
     }

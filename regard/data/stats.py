@@ -6,7 +6,7 @@ from regard.plural import counted
 
 
 @dataclass
-class Account:
+class Stats:
     """Every pair that was read is kept, or is in one of the counts of `dropped`."""
 
     read: int = 0

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from regard.config import plain
 from regard.data.corpus import ABOUT, FORMAT, About, Corpus
 from regard.data.sources import DataSettings, training_pairs
-from regard.data.stats import Account
+from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError, OutputError
 from regard.text.subword_dropout import Sampler
 from regard.text.tokenizer import Tokenizer, tag_piece
@@ -38,7 +38,7 @@ MOST_WORDS = 1 << 20
 """Words that vary; those met later are always cut the plain way. A hundred bytes of memory each, while building."""
 REPORT_EVERY = 10_000
 MATTERS = ("max_tokens", "max_ratio", "deduplicate", "placeholders", "bad_lines", "longest_line")
-Report = Callable[[Account], None]
+Report = Callable[[Stats], None]
 
 
 def cached(
@@ -98,7 +98,7 @@ def _digest(path: Path) -> str:
 
 
 def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: float, report: Report) -> None:
-    account, ends = Account(), [0] * len(settings.train)
+    account, ends = Stats(), [0] * len(settings.train)
     tags = [tag_ids(entry.tag, tokenizer) for entry in settings.train]
     with (
         _Side(folder, "source", tokenizer, dropout) as source,
@@ -133,7 +133,7 @@ def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: 
 
 
 def _finish(
-    folder: Path, settings: DataSettings, account: Account, ends: list[int], sides: "tuple[_Side, _Side]"
+    folder: Path, settings: DataSettings, account: Stats, ends: list[int], sides: "tuple[_Side, _Side]"
 ) -> None:
     lines = np.fromfile(folder / "lines.raw", np.uint32)
     rows = np.arange(len(lines))

@@ -21,17 +21,17 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Ask, Asking, Opening, Step, answered
+from regard.decoding.request import Prompts, SearchLoop, Step, StepRequest, run_search
 from regard.decoding.rules import Rule, rules_for
-from regard.decoding.settings import Search
-from regard.decoding.topk import Weighed, best
+from regard.decoding.settings import SearchSettings
+from regard.decoding.topk import NextTokenScores, best
 
 
 @dataclass
 class Sentence:
     """What is kept of a sentence, best first, and when that is enough."""
 
-    settings: Search
+    settings: SearchSettings
     limit: int
     kept: list[Hypothesis] = field(default_factory=list)
     finished: int = 0
@@ -80,23 +80,23 @@ class Rows:
 
 
 def beam(
-    step: Step, opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None
+    step: Step, opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
     """Each sentence's `n_best` hypotheses, best first; fewer where there are no more. Rules may only lower."""
-    return answered(beam_asking(opening, settings, rules=rules), step)
+    return run_search(beam_loop(opening, settings, rules=rules), step)
 
 
-def beam_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None) -> Asking:
+def beam_loop(opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None) -> SearchLoop:
     rules = rules_for(settings, opening) if rules is None else rules
     device, read, end = opening.first_BL.device, opening.read, opening.end
     ends = torch.tensor(end, dtype=torch.long, device=device)
     sentences = [Sentence(settings, limit) for limit in opening.limits(settings)]
     wanted = settings.beam * (1 + len(end))  # each row has len(end) ends, so `beam` of so many go on
-    going, said, ask = sentences, 0, Ask(opening.first_BL)
+    going, said, ask = sentences, 0, StepRequest(opening.first_BL)
     nothing = torch.zeros(len(sentences), 0, device=device)
     rows = Rows(opening.seen_BL, opening.forced_BP, nothing.sum(1), nothing)
     while any(said < sentence.limit for sentence in going):
-        weighed = Weighed((yield ask), rows.seen_RL, rules, rows.forced_at(said), wanted=wanted)
+        weighed = NextTokenScores((yield ask), rows.seen_RL, rules, rows.forced_at(said), wanted=wanted)
         said += 1
         sums_SC, rows_SC, tokens_SC = continuations(weighed, rows.sums_R, len(going), wanted)
         own_SC = weighed.own(rows_SC, tokens_SC)
@@ -121,12 +121,14 @@ def beam_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | N
         going = [going[s] for s in stay]
         rows_R, tokens_R, own_R = (x.gather(1, order_SK)[stay].flatten() for x in (rows_SC, tokens_SC, own_SC))
         rows = rows.extended(rows_R, tokens_R, own_R, sums_SK[stay].flatten())
-        ask = Ask(tokens_R[:, None], rows_R)
+        ask = StepRequest(tokens_R[:, None], rows_R)
     nothing_said = Hypothesis.of([], [], 0.0, settings, end)
     return [sentence.kept if sentence.limit else [nothing_said] for sentence in sentences]
 
 
-def continuations(weighed: Weighed, sums_R: Tensor, sentences: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def continuations(
+    weighed: NextTokenScores, sums_R: Tensor, sentences: int, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` best continuations of each sentence, best first: their sums, rows and tokens. -> 3 x (S, C)"""
     values_RC, tokens_RC = weighed.best(count)  # no row can have more than all of them
     sums_SN = (sums_R[:, None] + values_RC).view(sentences, -1)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 Fault = Literal["loop", "length", "copy"]
 
@@ -63,7 +63,7 @@ def is_copy(source: Sequence[str], written: Sequence[str]) -> bool:
     return again >= SAME * max(len(source), len(written))
 
 
-def attempts(settings: Search) -> list[Search]:
+def attempts(settings: SearchSettings) -> list[SearchSettings]:
     """Other ways to search, when the first led nowhere; each forbids more."""
     greedy = replace(settings, beam=1, n_best=1)
     return [

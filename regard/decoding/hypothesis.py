@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 BROKEN = "the model's logits are no finite numbers; its weights are broken, or too large for its dtype"
 """What there is to say where a search can give nothing."""
@@ -24,7 +24,7 @@ class Hypothesis:
 
     @classmethod
     def of(
-        cls, said: Sequence[int], own: Sequence[float], total: float, settings: Search, end: Sequence[int]
+        cls, said: Sequence[int], own: Sequence[float], total: float, settings: SearchSettings, end: Sequence[int]
     ) -> "Hypothesis":
         """From all that was said, the end token included, what each was worth to the model, and the search's sum."""
         ended_by = said[-1] if said and said[-1] in end else None

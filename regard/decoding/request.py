@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 NOTHING = -1
 """Stands in a tensor of tokens where there is none: for padding, and where no token is forced."""
@@ -31,7 +31,7 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
+class StepRequest:
     """What a search wants of its step: after `rows` were reordered, the logits that follow `new`."""
 
     new_RL: Tensor
@@ -40,7 +40,7 @@ class Ask:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Opening:
+class Prompts:
     """What is read before anything is said, and what the model (not the user) has to say about the rest."""
 
     first_BL: Tensor
@@ -76,26 +76,26 @@ class Opening:
         padded = [[*prefix, *[NOTHING] * (longest - len(prefix))] for prefix in prefixes]
         return torch.tensor(padded, dtype=torch.long, device=self.first_BL.device).view(len(prefixes), longest)
 
-    def limits(self, settings: Search) -> list[int]:
+    def limits(self, settings: SearchSettings) -> list[int]:
         """How many tokens each sentence may have, the end token included."""
         rooms = [self.room] * len(self.first_BL) if isinstance(self.room, int) else self.room
         assert len(rooms) == len(self.first_BL), f"room for {len(rooms)} of {len(self.first_BL)} sentences"
         return [max(0, room if settings.max_new is None else min(room, settings.max_new)) for room in rooms]
 
 
-Asking = Generator[Ask, Tensor, list[list[Hypothesis]]]
+SearchLoop = Generator[StepRequest, Tensor, list[list[Hypothesis]]]
 """A search that asks for logits (R, V) until it has found each sentence's hypotheses; it does not know who answers."""
 
 
-def answered(asking: Asking, step: NextToken | Step) -> list[list[Hypothesis]]:
+def run_search(search_loop: SearchLoop, step: NextToken | Step) -> list[list[Hypothesis]]:
     """A search with one step that answers it. A plain function cannot reorder: its rows stay what they are."""
     try:
-        ask = next(asking)
+        ask = next(search_loop)
         while True:
             if ask.rows_R is not None:
                 assert isinstance(step, Step), "only a step that can be reordered can follow this search"
                 step.reorder(ask.rows_R)
-            ask = asking.send(step(ask.new_RL))
+            ask = search_loop.send(step(ask.new_RL))
     except StopIteration as stop:
         found: list[list[Hypothesis]] = stop.value
         return found

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.request import NOTHING, Opening
-from regard.decoding.settings import Search
+from regard.decoding.request import NOTHING, Prompts
+from regard.decoding.settings import SearchSettings
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 """(logits (B, V), seen (B, L)) -> logits (B, V); neither argument is changed."""
 
 
-def rules_for(settings: Search, opening: Opening) -> list[Rule]:
+def rules_for(settings: SearchSettings, opening: Prompts) -> list[Rule]:
     """What every search obeys, in order: penalties on the model's logits first, then what is forbidden."""
     s, said_after = settings, opening.read
     rules: list[tuple[bool, Rule]] = [
@@ -36,7 +36,7 @@ def rules_for(settings: Search, opening: Opening) -> list[Rule]:
     return [rule for wanted, rule in rules if wanted]
 
 
-def drawing_rules(settings: Search) -> list[Rule]:
+def drawing_rules(settings: SearchSettings) -> list[Rule]:
     """What sampling draws from, in order, after all other rules."""
     s = settings
     rules: list[tuple[bool, Rule]] = [

@@ -14,21 +14,21 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Asking, Opening, Step, answered
+from regard.decoding.request import Prompts, SearchLoop, Step, run_search
 from regard.decoding.rules import Rule, apply, drawing_rules
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.decoding.token_loop import follow
-from regard.decoding.topk import Weighed
+from regard.decoding.topk import NextTokenScores
 
 
 def sample(
-    step: Step, opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None
+    step: Step, opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
     """`n_best` samples for each sentence, in the order in which they were drawn."""
-    return answered(sample_asking(opening, settings, rules=rules), step)
+    return run_search(sample_loop(opening, settings, rules=rules), step)
 
 
-def sample_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] | None = None) -> Asking:
+def sample_loop(opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None) -> SearchLoop:
     assert settings.temperature > 0.0, "without a temperature there is nothing to draw"
     copies = settings.n_best
     seeds = opening.seeds
@@ -37,7 +37,7 @@ def sample_asking(opening: Opening, settings: Search, *, rules: Sequence[Rule] |
     generators = [torch.Generator().manual_seed(seed_for(seed, [copy])) for seed in seeds for copy in range(copies)]
     drawing = drawing_rules(settings)
 
-    def choose(weighed: Weighed, writes: Sequence[int]) -> Tensor:
+    def choose(weighed: NextTokenScores, writes: Sequence[int]) -> Tensor:
         points_R = torch.cat([torch.rand(1, generator=generators[text], dtype=torch.double) for text in writes])
         ruled_RV = weighed.ruled_logits()
         return draw(apply(drawing, ruled_RV, ruled_RV), points_R.to(ruled_RV.device))

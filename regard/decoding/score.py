@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import NOTHING
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 
 def log_probabilities(logits_BLV: Tensor, targets_BL: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def log_probabilities(logits_BLV: Tensor, targets_BL: Tensor) -> Tensor:
 
 
 def scored(
-    logits_BLV: Tensor, targets: Sequence[Sequence[int]], settings: Search, *, end: Sequence[int] = ()
+    logits_BLV: Tensor, targets: Sequence[Sequence[int]], settings: SearchSettings, *, end: Sequence[int] = ()
 ) -> list[Hypothesis]:
     """Each target as the hypothesis that a search would have given, had it found it.
 

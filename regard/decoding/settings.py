@@ -15,7 +15,7 @@ LONGEST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class SearchSettings:
     """As they are, the likeliest token each time. A `beam` above 1 is beam search, a `temperature` above 0 sampling."""
 
     beam: int = 1

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Ask, Asking, Opening
+from regard.decoding.request import Prompts, SearchLoop, StepRequest
 from regard.decoding.rules import Rule, rules_for
-from regard.decoding.settings import Search
-from regard.decoding.topk import Weighed
+from regard.decoding.settings import SearchSettings
+from regard.decoding.topk import NextTokenScores
 
-Choose = Callable[[Weighed, Sequence[int]], Tensor]
+Choose = Callable[[NextTokenScores, Sequence[int]], Tensor]
 """(every next token, which text each row writes) -> one token a row (R)."""
 
 
@@ -40,14 +40,14 @@ class Draft:
 
 
 def follow(
-    opening: Opening,
-    settings: Search,
+    opening: Prompts,
+    settings: SearchSettings,
     choose: Choose,
     *,
     rules: Sequence[Rule] | None = None,
     copies: int = 1,
     shrink: bool = True,
-) -> Asking:
+) -> SearchLoop:
     """What each sentence goes on to say, `copies` times, as `choose` chooses.
 
     Rows that are done leave the batch; without `shrink` they are only not listened to any more.
@@ -57,14 +57,14 @@ def follow(
     writes = list(range(len(drafts)))  # the draft of each row
     seen_RL, forced_RP = (x.repeat_interleave(copies, 0) for x in (opening.seen_BL, opening.forced_BP))
     copied_R = torch.arange(len(opening.first_BL), device=seen_RL.device).repeat_interleave(copies)
-    ask = Ask(opening.first_BL)
+    ask = StepRequest(opening.first_BL)
     said = 0
     while any(draft.goes_on for draft in drafts):
         logits_RV = yield ask
         if said == 0 and copies > 1:
             logits_RV = logits_RV[copied_R]
         forced_R = forced_RP[:, said] if said < forced_RP.shape[1] else None
-        weighed = Weighed(logits_RV, seen_RL, rules, forced_R, wanted=1)
+        weighed = NextTokenScores(logits_RV, seen_RL, rules, forced_R, wanted=1)
         tokens_R = choose(weighed, writes)
         all_R = torch.arange(len(writes), device=tokens_R.device)
         own, ruled = weighed.own(all_R, tokens_R).tolist(), weighed.ruled(all_R, tokens_R).tolist()
@@ -80,6 +80,6 @@ def follow(
             stay_R = torch.tensor(stay, device=tokens_R.device)
             rows_R = stay_R if rows_R is None else rows_R[stay_R]
             tokens_R, seen_RL, forced_RP = tokens_R[stay_R], seen_RL[stay_R], forced_RP[stay_R]
-        ask = Ask(tokens_R[:, None], rows_R)
+        ask = StepRequest(tokens_R[:, None], rows_R)
     said_by = [Hypothesis.of(draft.said, draft.own, draft.total, settings, opening.end) for draft in drafts]
     return [said_by[i : i + copies] for i in range(0, len(said_by), copies)]

@@ -20,7 +20,7 @@ CHUNK = 64
 """Tokens whose greatest is looked for first: the best C tokens are in the C chunks that have the greatest ones."""
 
 
-class Weighed:
+class NextTokenScores:
     """What the model and the rules make of every next token. A log-probability is computed where it is asked for.
 
     Where `forced` holds a token, nothing else is left, and it is left as the model sees it.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.tasks.base import Translation
 from regard.text.words import word_numbers
 from regard.translate.confidence import Confidence, calibration_error, chance, fit, sentence_features, word_features
@@ -34,7 +34,7 @@ class Known(NamedTuple):
     to: str | None = None
 
 
-def calibrate(translator: Translator, known: Sequence[Known]) -> Confidence:
+def calibrate(translator: TranslationModel, known: Sequence[Known]) -> Confidence:
     """Fit on all of it; the errors are those of folds that were not fitted on."""
     sentences: list[Table] = []
     words: list[Table] = []
@@ -58,7 +58,7 @@ def _of_sentence(found: Translation, reference: str) -> Table:
     return np.array([features]), np.array([float(close)])
 
 
-def _of_words(translator: Translator, found: Translation, reference: str) -> Table:
+def _of_words(translator: TranslationModel, found: Translation, reference: str) -> Table:
     logs, there = found.piece_log_probabilities, set(_letters(reference).split())
     numbers = word_numbers(found.pieces, found.ids, ())
     rows, truth = [], []

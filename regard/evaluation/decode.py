@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import InputTooLong, TaskError
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.tasks.base import Model, in_batches
 
 Tick = Callable[[int], None]
@@ -33,16 +33,16 @@ class Outputs:
         return self.tokens / self.seconds
 
 
-def translator(model: Model) -> Translator:
-    if not isinstance(model, Translator):
+def translator(model: Model) -> TranslationModel:
+    if not isinstance(model, TranslationModel):
         raise TaskError(f"{model.source}: is a model of family {model.family}, but this takes one that translates")
     return model
 
 
 def translate(
-    model: Translator,
+    model: TranslationModel,
     sources: Sequence[str],
-    settings: Search,
+    settings: SearchSettings,
     tick: Tick | None = None,
     *,
     to: str | None = None,

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from regard.decoding.settings import LengthForm, Search
+from regard.decoding.settings import LengthForm, SearchSettings
 from regard.evaluation.decode import translate, translator
 from regard.evaluation.translation import Casing, Figure, bleu
-from regard.tasks import Translator, load
+from regard.tasks import TranslationModel, load
 from regard.training import checkpoint
 from regard.training.translation import reopen_run, write_mean
 
@@ -53,9 +53,9 @@ class Diagnosis:
 class Patient:
     """Where the translations came from, which can be asked for others."""
 
-    model: Translator
+    model: TranslationModel
     sources: Sequence[str]
-    settings: Search
+    settings: SearchSettings
     device: str = "auto"
     to: str | None = None
     """The language that was asked for, of a model that has several."""
@@ -88,20 +88,20 @@ def examine(
     return found
 
 
-def in_words(settings: Search) -> str:
+def in_words(settings: SearchSettings) -> str:
     if settings.beam == 1:
         return "greedy search"
     return f"beam {settings.beam}, length penalty {settings.length_penalty:g} {settings.length_form}"
 
 
-def canonical(settings: Search) -> Search:
+def canonical(settings: SearchSettings) -> SearchSettings:
     """The same for settings that cannot but give the same: greedy search has no use for a length penalty."""
     if settings.beam == 1:
         return replace(settings, length_penalty=1.0, length_form="plain", patience=None)
     return replace(settings, length_form="plain") if settings.length_penalty == 0 else settings
 
 
-def searches(base: Search) -> list[tuple[str, str, Search]]:
+def searches(base: SearchSettings) -> list[tuple[str, str, SearchSettings]]:
     """Other ways to search, each unlike the base line and unlike each other. A length penalty needs a beam."""
     beams = [("beam", f"beam {beam}", replace(base, beam=beam)) for beam in BEAMS]
     wide = base if base.beam > 1 else replace(base, beam=BEAMS[1])
@@ -165,7 +165,7 @@ def _translated(
     plans = searches(patient.settings)
     sentences, rounds = len(patient.sources), len(plans) + len(models)
 
-    def again(number: int, change: str, model: Translator, settings: Search) -> list[str]:
+    def again(number: int, change: str, model: TranslationModel, settings: SearchSettings) -> list[str]:
         def tick(done: int) -> None:
             if watch is not None:
                 watch(change, number * sentences + done, rounds * sentences)
@@ -183,12 +183,12 @@ def _translated(
 
 
 @contextmanager
-def _mean(run: Path, paths: Sequence[Path], device: str) -> Iterator[Translator]:
+def _mean(run: Path, paths: Sequence[Path], device: str) -> Iterator[TranslationModel]:
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         write_mean(Path(folder) / "model", reopen_run(run), run, list(paths))
         yield translator(load(Path(folder) / "model", device=device))
 
 
-def _same_weights(one: Translator, other: Translator) -> bool:
+def _same_weights(one: TranslationModel, other: TranslationModel) -> bool:
     ours, theirs = (dict(model.network.named_parameters()) for model in (one, other))
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)

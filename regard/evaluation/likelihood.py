@@ -13,9 +13,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.score import scored
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 
 WINDOW = 1024
 """Pairs that are read ahead and sorted by length."""
@@ -89,14 +89,16 @@ def perplexity(likelihoods: Iterable[Likelihood]) -> Perplexity:
     return result
 
 
-def likelihoods(model: Translator, pairs: Iterable[tuple[str, str]], *, to: str | None = None) -> Iterator[Likelihood]:
+def likelihoods(
+    model: TranslationModel, pairs: Iterable[tuple[str, str]], *, to: str | None = None
+) -> Iterator[Likelihood]:
     """Of each target, given its source; in order, and never more than a window of them in memory."""
     waiting = iter(pairs)
     while window := list(islice(waiting, WINDOW)):
         yield from _of_window(model, window, to)
 
 
-def target_tokens(model: Translator, text: str) -> list[int]:
+def target_tokens(model: TranslationModel, text: str) -> list[int]:
     """What a search would have said, had it found this text: its pieces and the end."""
     ends = model.generation.end
     tokens = model.tokenizer.encode_target(text)
@@ -104,7 +106,7 @@ def target_tokens(model: Translator, text: str) -> list[int]:
     return [token for token in tokens if token not in ends] + last
 
 
-def _of_window(model: Translator, window: Sequence[tuple[str, str]], to: str | None) -> list[Likelihood]:
+def _of_window(model: TranslationModel, window: Sequence[tuple[str, str]], to: str | None) -> list[Likelihood]:
     context = model.network.config.context
     found: dict[int, Likelihood] = {}
     rows: dict[int, tuple[list[int], list[int]]] = {}
@@ -138,7 +140,9 @@ def _batches(lengths: dict[int, int]) -> Iterator[list[int]]:
 
 
 @torch.inference_mode()
-def forced(model: Translator, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
+def forced(
+    model: TranslationModel, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> list[Hypothesis]:
     """Each target as the hypothesis that a search would have reported, had it found it: tokens in, all at once."""
     start = model.generation.start
     if start is None:
@@ -149,4 +153,4 @@ def forced(model: Translator, sources: Sequence[Sequence[int]], targets: Sequenc
     lengths_B1 = torch.tensor([[len(source)] for source in sources], device=model.device)
     present_BS = torch.arange(source_BS.shape[1], device=model.device) < lengths_B1
     logits_BLV = model.network(source_BS, target_BL, present_BS)  # what pads a target comes after all that counts
-    return scored(logits_BLV, targets, Search(), end=model.generation.end)
+    return scored(logits_BLV, targets, SearchSettings(), end=model.generation.end)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.training.minimum_risk import Said
 
 SPARE = 20
@@ -23,10 +23,10 @@ SPARE = 20
 Statistics = NDArray[np.float64]
 
 
-class Proposals:
+class SampleRewards:
     """Sources and targets in tokens -> the best few translations that a beam search finds for each source."""
 
-    def __init__(self, translator: Translator, count: int) -> None:
+    def __init__(self, translator: TranslationModel, count: int) -> None:
         self.translator, self.count = translator, count
         self.metric = BLEU(effective_order=True)
 

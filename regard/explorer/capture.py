@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from regard.blocks.trace import Trace
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.tasks.base import Model
 
 PARTNERS = 5
@@ -89,7 +89,7 @@ class Journey:
 
 def capture(model: Model, text: str, target: str | None = None, *, to: str | None = None, top: int = 5) -> Journey:
     """Send the text through the model, and tell what happened. `to` is for a translator of several languages."""
-    trace = model.trace(text, target, to) if isinstance(model, Translator) else model.trace(text, target)
+    trace = model.trace(text, target, to) if isinstance(model, TranslationModel) else model.trace(text, target)
     sides = _sides(model, trace)
     return Journey(
         text=text,
@@ -104,7 +104,7 @@ def capture(model: Model, text: str, target: str | None = None, *, to: str | Non
 
 def _sides(model: Model, trace: Trace) -> list[tuple[Tokens, str, str]]:
     """Each text that goes in, with the names of its embedding and of its stack."""
-    if isinstance(model, Translator):
+    if isinstance(model, TranslationModel):
         source, target = trace["source_ids"][0].tolist(), trace["target_ids"][0].tolist()
         return [
             (Tokens("source", model.tokenizer.pieces(source), source, _special(model, source)), "source", "encoder"),

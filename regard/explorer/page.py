@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.tasks.base import Translation
 from regard.text.words import readable
 from regard.translate.result import Word
@@ -14,7 +14,7 @@ DIGITS = 3
 SPACE = "·"
 
 
-def translation_page(model: Translator, text: str, found: Translation, words: Sequence[Word], about: str) -> str:
+def translation_page(model: TranslationModel, text: str, found: Translation, words: Sequence[Word], about: str) -> str:
     """The page of a translation that was made before: every head of every layer, read off a second pass over it."""
     seen = model.trace(found)
     config = model.network.config

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.blocks.sinusoids import waves
+from regard.blocks.sinusoids import sinusoids
 from regard.inference.native import kernels
 from regard.inference.native.encode import Embedding, Reader
 from regard.inference.native.kernels import Array, Floats, Weights
@@ -36,12 +36,12 @@ def can_compile(config: Seq2SeqConfig) -> bool:
     )
 
 
-class Compiled:
+class NativeModel:
     """Reads sentences, and has what the compiled search writes with."""
 
     def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, fixed: bool) -> None:
         """The arrays are a model directory's, by their names there; those that are fixed may be copied."""
-        self.config, self._parts = config, _Parts(config, arrays, fixed)
+        self.config, self._parts = config, WeightLoader(config, arrays, fixed)
         source, target = "source.tokens.weight", "target.tokens.weight"
         self._source = self._parts.matrix(source)
         self._target = self._source if config.tied == "all" else self._parts.matrix(target)
@@ -78,7 +78,7 @@ class Compiled:
             table = self._waves  # taken once: another worker may put a shorter one in its place
             if len(table) < count:
                 length = 1 << max(count - 1, 63).bit_length()
-                table = waves(length, self.config.width, interleaved=self.config.positions == "sinusoidal")
+                table = sinusoids(length, self.config.width, interleaved=self.config.positions == "sinusoidal")
                 self._waves = table
             return table[:count]
         if self.config.positions == "learned":
@@ -92,7 +92,7 @@ _Matrix = tuple[Array, Floats | None]
 """Numbers; or whole ones, and what one is worth in each row."""
 
 
-class _Parts:
+class WeightLoader:
     """A model's arrays, and what is made of them."""
 
     def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], fixed: bool) -> None:
@@ -141,13 +141,13 @@ class _Parts:
 
 
 def _sizes(config: Seq2SeqConfig) -> Sizes:
-    return Sizes(config.width, config.inner, config.heads, config.kv_heads or config.heads, config.one_head)
+    return Sizes(config.width, config.inner, config.heads, config.kv_heads or config.heads, config.per_head_width)
 
 
 def shapes(config: Seq2SeqConfig) -> dict[str, tuple[int, ...]]:
     """What a file of such a model holds, in float32: every name and its shape."""
-    width, inner, queries = config.width, config.inner, config.heads * config.one_head
-    keys = (config.kv_heads or config.heads) * config.one_head
+    width, inner, queries = config.width, config.inner, config.heads * config.per_head_width
+    keys = (config.kv_heads or config.heads) * config.per_head_width
     found: dict[str, tuple[int, ...]] = {}
 
     def linear(name: str, outs: int, ins: int, bias: bool) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.beam_cache import Group
+from regard.blocks.beam_cache import BeamCache
 from regard.inference import native_model
 from regard.inference.native import tensors
-from regard.inference.native_model import Compiled
+from regard.inference.native_model import NativeModel
 from regard.models.seq2seq import Seq2Seq
 
 
@@ -21,12 +21,12 @@ def can_compile(network: Seq2Seq) -> bool:
     ) and native_model.can_compile(network.config)
 
 
-def compile_network(network: Seq2Seq) -> Compiled:
+def compile_network(network: Seq2Seq) -> NativeModel:
     """The passes, on the network's own weights: what changes in them changes there, as long as they stay in place."""
     named = [*network.named_parameters(), *network.named_buffers()]
     # not tensor.numpy(): after it torch lets nobody give the memory back, as FSDP does with weights that were gathered
     arrays = {name: np.from_dlpack(tensor.detach()) for name, tensor in named}
-    return Compiled(network.config, arrays, fixed=False)
+    return NativeModel(network.config, arrays, fixed=False)
 
 
 def addresses(network: nn.Module) -> list[int]:
@@ -41,23 +41,23 @@ def addresses(network: nn.Module) -> list[int]:
     return found
 
 
-class Stepwise:
+class NativeStep:
     """Reads sentences and says what comes next, as Seq2Seq's `encode`, `group` and `next_logits` do.
 
     S sentences  M longest of them  R rows of all groups  V vocabulary
     """
 
-    def __init__(self, passes: Compiled) -> None:
+    def __init__(self, passes: NativeModel) -> None:
         self._passes = passes
 
-    def read(self, sources: Sequence[Sequence[int]]) -> Group:
+    def read(self, sources: Sequence[Sequence[int]]) -> BeamCache:
         """Sentences that will be translated side by side: read, and what the decoder looks at computed once."""
         reader = self._passes.reader(max(map(len, sources)))
         memory = torch.from_numpy(reader.remember(sources)).float()
         lengths_S = torch.tensor([len(source) for source in sources])
-        return Group(memory, torch.arange(memory.shape[4]) < lengths_S[:, None])
+        return BeamCache(memory, torch.arange(memory.shape[4]) < lengths_S[:, None])
 
-    def next_logits(self, ids_R: Tensor, groups: Sequence[Group]) -> Tensor:
+    def next_logits(self, ids_R: Tensor, groups: Sequence[BeamCache]) -> Tensor:
         """Logits of the token after each row's newest, of all rows of some groups. -> (R, V)"""
         said_R = torch.cat([ids_R.new_full((group.rows,), group.said) for group in groups])
         for group in groups:

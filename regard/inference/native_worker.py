@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from regard.decoding.hypothesis import BROKEN, Hypothesis
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
 from regard.inference.native.search import BrokenLogits, Plan, Said, Searcher
-from regard.inference.native_model import Compiled
+from regard.inference.native_model import NativeModel
 from regard.inference.scheduler import Found
 from regard.weights.shortlist import Shortlist
 
@@ -19,7 +19,7 @@ WIDEST = 64
 """Beams up to here: the best of a row are kept sorted as they are found, which is for few."""
 
 
-def is_plain(settings: Search) -> bool:
+def is_plain(settings: SearchSettings) -> bool:
     """Whether the compiled search can do it: nothing is drawn, and no rule changes a logit."""
     return (
         settings.temperature == 0.0
@@ -32,15 +32,15 @@ def is_plain(settings: Search) -> bool:
     )
 
 
-class CompiledWorker:
+class NativeWorker:
     """Sentences under way in a compiled search."""
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: NativeModel,
         sources: Sequence[Sequence[int]],
         limits: Sequence[int],
-        settings: Search,
+        settings: SearchSettings,
         *,
         start: int,
         ends: Sequence[int],

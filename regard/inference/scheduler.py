@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Protocol
 
 from regard.cpu import threads
-from regard.cpu.thread_pool import Crew
+from regard.cpu.thread_pool import ThreadPool
 from regard.decoding.hypothesis import Hypothesis
 
 ROWS = 96
@@ -95,7 +95,7 @@ def run(
         work(0)
         return found
     share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
-    crew = Crew(count)
+    crew = ThreadPool(count)
     try:
         for done in crew.together([partial(work, me) for me in range(count)]):
             done.result()

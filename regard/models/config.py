@@ -58,7 +58,7 @@ class BlockConfig:
             raise ConfigError(f"dropout {self.dropout} is not in 0 … 1")
 
     @property
-    def one_head(self) -> int:
+    def per_head_width(self) -> int:
         """The head width, worked out."""
         return self.width // self.heads if self.head_width is None else self.head_width
 
@@ -106,7 +106,7 @@ class Seq2SeqConfig(BlockConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self.vocab, self.context, self.positions, self.one_head)
+        check_text(self.vocab, self.context, self.positions, self.per_head_width)
         at_least("source_vocab", self.source_vocab, 1)
         at_least("encoder_layers", self.encoder_layers, 1)
         at_least("decoder_layers", self.decoder_layers, 1)
@@ -134,7 +134,7 @@ class TextConfig(BlockConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self.vocab, self.context, self.positions, self.one_head)
+        check_text(self.vocab, self.context, self.positions, self.per_head_width)
         at_least("layers", self.layers, 1)
         if self.rotary_scaling is not None and self.positions != "rotary":
             raise ConfigError(f"rotary_scaling stretches rotary positions, but positions = '{self.positions}'")

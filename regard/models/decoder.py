@@ -8,7 +8,7 @@ B batch  L new tokens  S all tokens so far  D width  V vocabulary  N labels
 from torch import Tensor, nn
 
 from regard.blocks import masks
-from regard.blocks.kv_cache import Cache
+from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token
@@ -30,14 +30,14 @@ class Decoder(nn.Module):
         if self.config.tied and self.config.head == "lm":
             self.output.weight = self.embedding.tokens.weight
 
-    def new_cache(self) -> Cache:
-        return Cache(self.config.layers)
+    def new_cache(self) -> DecoderKVCache:
+        return DecoderKVCache(self.config.layers)
 
     def states(
         self,
         ids_BL: Tensor,
         present_BL: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """Each new token's vector, having seen those before it. `present` is True where it is no padding."""
@@ -54,7 +54,7 @@ class Decoder(nn.Module):
         self,
         ids_BL: Tensor,
         present_BL: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """Logits of the next token at each place (B, L, V); of a classifier, at the last real token (B, N)."""

@@ -7,7 +7,7 @@ from regard.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation:
+class GenerationConfig:
     start: int | None = None
     """The token that a translation begins with, or that stands before a text that has no beginning of its own."""
     end: tuple[int, ...] = ()

@@ -14,7 +14,7 @@ from regard.blocks.block import AddAndNorm, Block
 from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
-from regard.blocks.kv_cache import Cache, RememberedStack
+from regard.blocks.kv_cache import DecoderKVCache, StackKVCache
 from regard.blocks.norms import LayerNorm, RMSNorm
 from regard.blocks.positions import (
     Alibi,
@@ -94,7 +94,7 @@ class Stack(nn.Module):
         positions_BS: Tensor | None = None,
         memory_BSD: Tensor | None = None,
         may_attend_memory: Tensor | None = None,
-        cache: RememberedStack | None = None,
+        cache: StackKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """`positions` are those of every key; the queries are the last of them (all, unless there is a cache)."""
@@ -187,7 +187,7 @@ def make_stack(
 ) -> Stack:
     rotary = alibi = None
     if positions == "rotary":
-        rotary = Rotary(config.one_head, base=rotary_base, rescale=make_rescale(rotary_scaling))
+        rotary = Rotary(config.per_head_width, base=rotary_base, rescale=make_rescale(rotary_scaling))
     if positions == "alibi":
         alibi = Alibi(config.heads)
     return Stack(config, layers, cross=cross, rotary=rotary, alibi=alibi)
@@ -222,7 +222,7 @@ def make_rescale(scaling: RotaryScaling | None) -> Rescale | None:
     return llama3_rescale(scaling.factor, scaling.low, scaling.high, scaling.original_context)
 
 
-def read_with(cache: Cache | None, present_BL: Tensor) -> tuple[Tensor | None, Tensor]:
+def read_with(cache: DecoderKVCache | None, present_BL: Tensor) -> tuple[Tensor | None, Tensor]:
     """What a decoder's new tokens may look at, and where every token so far stands.
 
     Padding costs a mask; without it (the usual case) one new token may look at everything, and that is no mask.

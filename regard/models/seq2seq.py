@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
-from regard.blocks.beam_cache import Group, Lanes
+from regard.blocks.beam_cache import BatchedBeamCache, BeamCache
 from regard.blocks.block import Block
-from regard.blocks.kv_cache import Cache
+from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import Seq2SeqConfig
 from regard.models.parts import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
@@ -56,8 +56,8 @@ class Seq2Seq(nn.Module):
         if self.config.tied != "none":
             self.output.weight = self.target.tokens.weight
 
-    def new_cache(self) -> Cache:
-        return Cache(self.config.decoder_layers)
+    def new_cache(self) -> DecoderKVCache:
+        return DecoderKVCache(self.config.decoder_layers)
 
     def encode(self, ids_BS: Tensor, present_BS: Tensor | None = None, trace: Trace | None = None) -> Memory:
         """Read the source. `present` is True where a token is no padding."""
@@ -73,7 +73,7 @@ class Seq2Seq(nn.Module):
         ids_BL: Tensor,
         memory: Memory,
         present_BL: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """Each new target token's vector, having seen those before it and the source. -> (B, L, D)
@@ -94,20 +94,20 @@ class Seq2Seq(nn.Module):
         )
         return states_BLD
 
-    def group(self, memory: Memory) -> Group:
+    def group(self, memory: Memory) -> BeamCache:
         """Sentences that were read and will be translated side by side: what the decoder looks at, computed once."""
         blocks = cast(Iterable[Block], self.decoder.blocks)
         read = [torch.stack(cast(Attention, block.cross).keys_values(memory.states_BSD)) for block in blocks]
-        return Group(torch.stack(read), memory.present_BS)
+        return BeamCache(torch.stack(read), memory.present_BS)
 
-    def next_logits(self, ids_R: Tensor, groups: Sequence[Group]) -> Tensor:
+    def next_logits(self, ids_R: Tensor, groups: Sequence[BeamCache]) -> Tensor:
         """Logits of the token after each row's newest, of all rows of some groups. -> (R, V)"""
         said_R1 = torch.cat([ids_R.new_full((group.rows, 1), group.said) for group in groups])
         back_T = torch.arange(1 - max(group.said + 1 for group in groups), 1, device=ids_R.device)
         positions_RT = (said_R1 + back_T).clamp(min=0)  # of all that a row said, the newest last
         x_R1D = self.target(ids_R[:, None], said_R1)
         nothing = x_R1D[:, :0]  # the keys and values of the memory are in the groups
-        states_R1D = self.decoder(x_R1D, positions_BS=positions_RT, memory_BSD=nothing, cache=Lanes(groups))
+        states_R1D = self.decoder(x_R1D, positions_BS=positions_RT, memory_BSD=nothing, cache=BatchedBeamCache(groups))
         logits_RV: Tensor = self.output(states_R1D[:, 0])
         return logits_RV
 
@@ -116,7 +116,7 @@ class Seq2Seq(nn.Module):
         ids_BL: Tensor,
         memory: Memory,
         present_BL: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """Logits of the next target token at each place. -> (B, L, V)"""

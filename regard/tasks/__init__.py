@@ -23,21 +23,21 @@ from regard.errors import ModelError
 from regard.models import family_of
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.tasks.base import Model
-from regard.tasks.translation import Translator
+from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
-from regard.weights.arrays import unopened
+from regard.weights.arrays import lazy_model
 from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_shortlist, read_settings_file
 
 if TYPE_CHECKING:
-    from regard.tasks.image_classifier import Viewer
+    from regard.tasks.image_classifier import ImageClassifier
     from regard.tasks.text_models import Reader, Writer
 
-__all__ = ["Model", "Reader", "Translator", "Viewer", "Writer", "kind_of", "load"]
+__all__ = ["ImageClassifier", "Model", "Reader", "TranslationModel", "Writer", "kind_of", "load"]
 
-KINDS = {"seq2seq": "Translator", "encoder": "Reader", "decoder": "Writer", "vision": "Viewer"}
+KINDS = {"seq2seq": "TranslationModel", "encoder": "Reader", "decoder": "Writer", "vision": "ImageClassifier"}
 # imported when first asked for: a translator may do without torch
-_HOMES = {"Translator": "translator", "Reader": "texts", "Writer": "texts", "Viewer": "images"}
+_HOMES = {"TranslationModel": "translator", "Reader": "texts", "Writer": "texts", "ImageClassifier": "images"}
 
 
 def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
@@ -48,10 +48,10 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
     path = Path(directory)
     if hardware.only_cpu(device) and dtype in ("auto", "float32") and (light := _without_torch(path)):
         return light
-    hardware.bring_torch()
-    from regard.weights import checkpoint
+    hardware.import_torch()
+    from regard.weights.checkpoint import read_model
 
-    stored = checkpoint.read(path)
+    stored = read_model(path)
     tokenizer = _tokenizer(path, stored.config)
     place = hardware.device(device)
     stored.model.to(place, hardware.dtype(dtype, place))
@@ -66,7 +66,7 @@ def kind_of(config: BlockConfig) -> type[Model]:
     return kind
 
 
-def _without_torch(path: Path) -> Translator | None:
+def _without_torch(path: Path) -> TranslationModel | None:
     """A translator, regard's own or Hugging Face's, with compiled loops for all it does; the rest is not for here."""
     if not (path / CONFIG).is_file() or (path / INDEX).is_file():
         return None
@@ -75,18 +75,18 @@ def _without_torch(path: Path) -> Translator | None:
         settings = own_settings(path, raw)
         if not isinstance(settings.config, Seq2SeqConfig):
             return None
-        found = unopened(settings.config, path / ONE_FILE, int8=settings.int8)
+        found = lazy_model(settings.config, path / ONE_FILE, int8=settings.int8)
         light = None if found is None else (found, settings.generation)
     elif "model_type" in raw:
-        from regard.weights.hf_config import unopened_foreign  # the tables of names are for who needs them
+        from regard.weights.hf_config import lazy_hf_model  # the tables of names are for who needs them
 
-        light = unopened_foreign(path, raw)
+        light = lazy_hf_model(path, raw)
     else:
         return None
     if light is None:
         return None
     weights, generation = light
-    model = Translator(weights, generation, _tokenizer(path, weights.config), path)
+    model = TranslationModel(weights, generation, _tokenizer(path, weights.config), path)
     model.shortlist = own_shortlist(path, weights.config)
     return model
 

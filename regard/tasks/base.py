@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from regard.errors import InputError, InputTooLong, TaskError, TokenizerError
 from regard.models import family_of
 from regard.models.config import BlockConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.text.tokenizer import Tokenizer
-from regard.weights.arrays import Unopened
-from regard.weights.directory import Stored, new_directory
+from regard.weights.arrays import LazyModel
+from regard.weights.directory import Checkpoint, new_directory
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ BATCH = 32
 """Texts that are run together when a list is given."""
 
 
-class Candidate(NamedTuple):
+class TokenProbability(NamedTuple):
     """One way to fill a gap."""
 
     token: str
@@ -68,7 +68,7 @@ class Model:
     """Of a translation model: which words may translate which, where that was learnt."""
 
     def __init__(
-        self, network: Family | Unopened, generation: Generation, tokenizer: Tokenizer | None, source: Path
+        self, network: Family | LazyModel, generation: GenerationConfig, tokenizer: Tokenizer | None, source: Path
     ) -> None:
         self._network, self.generation, self.source = network, generation, source
         self._tokenizer, self._lock = tokenizer, RLock()
@@ -77,7 +77,7 @@ class Model:
     def network(self) -> Family:
         """The modules. A translator makes them, and imports torch, when it is first asked for them."""
         with self._lock:
-            if isinstance(self._network, Unopened):
+            if isinstance(self._network, LazyModel):
                 self._network = self._network.open()
             return self._network
 
@@ -114,10 +114,10 @@ class Model:
 
     def save(self, directory: str | Path, style: Style = "regard") -> None:
         """Write a new model directory, regard's own or one for transformers."""
-        from regard.weights import checkpoint
+        from regard.weights.checkpoint import write_model
 
         with new_directory(Path(directory)) as half_done:
-            checkpoint.write(half_done, Stored(self.network, self.generation, self.shortlist), style)
+            write_model(half_done, Checkpoint(self.network, self.generation, self.shortlist), style)
             if self._tokenizer is not None:
                 self._tokenizer.save(half_done)
 
@@ -133,7 +133,7 @@ class Model:
         """One vector for a text (D), or for each of a list (N, D)."""
         self._cannot("embed")
 
-    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
+    def fill(self, text: str, *, top: int = 5) -> list[list[TokenProbability]]:
         """For each mask in the text, in order, the likeliest tokens."""
         self._cannot("fill")
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.config import read
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import UsageError
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.tasks.base import Model
 
 
-def search_settings(generation: Generation, options: Mapping[str, Any]) -> Search:
+def search_settings(generation: GenerationConfig, options: Mapping[str, Any]) -> SearchSettings:
     """How to search: as the caller says, and else as the model says."""
     asked = {key: value for key, value in options.items() if value is not None}
     if asked.get("max_new", 1) < 1:
@@ -26,7 +26,7 @@ def search_settings(generation: Generation, options: Mapping[str, Any]) -> Searc
     }
     if asked.get("n_best", 1) > own["beam"] and not asked.get("temperature"):
         own["beam"] = asked["n_best"]
-    return read(Search, own | asked, "search")
+    return read(SearchSettings, own | asked, "search")
 
 
 def not_to_write(model: Model, vocab: int) -> Sequence[int]:

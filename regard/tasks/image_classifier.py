@@ -8,7 +8,7 @@ from regard.models.vision import Vision
 from regard.tasks.base import Model, by_probability
 
 
-class Viewer(Model):
+class ImageClassifier(Model):
     """A vision model: pixels in the range it was trained on (C, Y, X) in, labels out."""
 
     network: Vision

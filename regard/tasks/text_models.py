@@ -8,15 +8,15 @@ from torch import Tensor
 
 from regard.blocks.trace import Trace
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Opening
+from regard.decoding.request import Prompts
 from regard.decoding.sample import seed_for
 from regard.decoding.search import search
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, UsageError
 from regard.inference.decode_step import WritingStep
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
-from regard.tasks.base import Candidate, Model, by_probability, each, in_batches, not_empty
+from regard.tasks.base import Model, TokenProbability, by_probability, each, in_batches, not_empty
 from regard.tasks.generation_settings import not_to_write, search_settings
 
 
@@ -77,7 +77,7 @@ class Reader(TextModel):
         return self._ids(self.tokenizer.encode_to_embed(one, self.network.config.context))
 
     @torch.inference_mode()
-    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
+    def fill(self, text: str, *, top: int = 5) -> list[list[TokenProbability]]:
         if self.network.config.head != "masked_lm":
             self._cannot("fill")
         if top < 1:
@@ -91,7 +91,7 @@ class Reader(TextModel):
         pieces = self.tokenizer.vocab  # the model's may be larger: vocabularies are often rounded up
         chances = self.logits(ids)[gaps].softmax(-1)[:, :pieces].topk(min(top, pieces))  # tokens -> logits
         return [
-            [Candidate(*pair) for pair in zip(self.tokenizer.pieces(tokens), values, strict=True)]
+            [TokenProbability(*pair) for pair in zip(self.tokenizer.pieces(tokens), values, strict=True)]
             for tokens, values in zip(chances.indices.tolist(), chances.values.tolist(), strict=True)
         ]
 
@@ -123,9 +123,9 @@ class Writer(TextModel):
         return [found[0].tokens for found in self._search([self._ids(row) for row in rows], settings)]
 
     @torch.inference_mode()
-    def _search(self, prompts: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
+    def _search(self, prompts: Sequence[Sequence[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         ids_BL, present_BL = self._pad(prompts, left=True)  # on the left: every row goes on at its right end
-        opening = Opening(
+        opening = Prompts(
             first_BL=ids_BL,
             present_BL=present_BL,
             room=[self.network.config.context - len(prompt) for prompt in prompts],

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError, UsageError
-from regard.inference.native_model import Compiled
-from regard.inference.native_worker import TEXTS, CompiledWorker, is_plain
+from regard.inference.native_model import NativeModel
+from regard.inference.native_worker import TEXTS, NativeWorker, is_plain
 from regard.inference.scheduler import ROWS, Worker, run
 from regard.models.config import Seq2SeqConfig
 from regard.tasks.base import Model, Translation, each
 from regard.tasks.generation_settings import not_to_write, search_settings
 from regard.text.tokenizer import tag_piece
-from regard.weights.arrays import Unopened
+from regard.weights.arrays import LazyModel
 from regard.weights.shortlist import learn
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ LONGER, SPARE = 3, 32
 LARGE = 256
 
 
-class Translator(Model):
+class TranslationModel(Model):
     """An encoder reads the source, a decoder writes the target."""
 
     tasks = ("translate",)
     _where: Sequence[int] | None = None
-    _passes: Compiled | None = None
+    _passes: NativeModel | None = None
 
     if TYPE_CHECKING:
 
@@ -67,12 +67,12 @@ class Translator(Model):
         """The translations that were found for each text, best first, with all that is known about them.
 
         `to` is the language, for a model that has several. The options are those of
-        `regard.decoding.settings.Search`: beam, n_best, length_penalty, temperature, …
+        `regard.decoding.settings.SearchSettings`: beam, n_best, length_penalty, temperature, …
         """
         return self.find(texts, search_settings(self.generation, options), to=to, align=align)
 
     def find(
-        self, texts: Sequence[str], settings: Search, *, to: str | None = None, align: bool = False
+        self, texts: Sequence[str], settings: SearchSettings, *, to: str | None = None, align: bool = False
     ) -> list[list[Translation]]:
         """As `translations`, with settings that are settled."""
         rows = each(texts, lambda one: self._source(self.source_ids(one, to)))  # text -> tokens
@@ -89,7 +89,7 @@ class Translator(Model):
         """What was found for each source, best first: tokens in, tokens out."""
         return self._search([self._source(row) for row in rows], search_settings(self.generation, options))
 
-    def _search(self, sources: Sequence[Sequence[int]], settings: Search) -> list[list[Hypothesis]]:
+    def _search(self, sources: Sequence[Sequence[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         compiled = self._compiled()
         lengths = [len(source) for source in sources]
         limits = [self._limit(source, settings) for source in sources]
@@ -97,7 +97,7 @@ class Translator(Model):
         if compiled is not None and is_plain(settings):
 
             def hire() -> Worker:
-                return CompiledWorker(
+                return NativeWorker(
                     compiled,
                     sources,
                     limits,
@@ -118,7 +118,7 @@ class Translator(Model):
         width = max(settings.beam, settings.n_best)
         return run(lambda: asked(network, compiled, texts, settings), lengths, width, workers=None if large else 1)
 
-    def _limit(self, source: Sequence[int], settings: Search) -> int:
+    def _limit(self, source: Sequence[int], settings: SearchSettings) -> int:
         """How many tokens a translation may have, the end token included."""
         room = min(self.config.context - 1, LONGER * len(source) + SPARE)
         return room if settings.max_new is None else min(room, settings.max_new)
@@ -127,13 +127,13 @@ class Translator(Model):
         # a copy has its weights elsewhere, and not in a file
         return super().__getstate__() | {"_network": self.network, "_where": None, "_passes": None}
 
-    def _compiled(self) -> Compiled | None:
+    def _compiled(self) -> NativeModel | None:
         """The network's passes, compiled where that can be; made again when the weights are not where they were."""
         with self._lock:
-            if isinstance(self._network, Unopened):
+            if isinstance(self._network, LazyModel):
                 if self._passes is None:
-                    self._passes = Compiled(self.config, self._network.arrays, fixed=True)
-                    self._network.arrays.let_go()
+                    self._passes = NativeModel(self.config, self._network.arrays, fixed=True)
+                    self._network.arrays.drop_pages()
                 return self._passes
             from regard.inference.native_step import addresses, can_compile, compile_network
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from regard.errors import TokenizerError
 from regard.text import files
-from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.hf_tokenizer import HFTokenizer
 from regard.text.tokenizer_config import FILES as SETTINGS_FILES
 
 SOURCE_FILE, TARGET_FILE = "source_tokenizer.json", "target_tokenizer.json"
 ROLES = ("pad", "start", "end", "unknown")
 
 
-class PairTokenizer:
+class DualTokenizer:
     """One tokenizer for the text that is read, another for the text that is written."""
 
     mask: int | None = None
@@ -20,8 +20,8 @@ class PairTokenizer:
     def __init__(self, contents: Mapping[str, bytes], directory: Path):
         """`contents`: the files by name, both tokenizers among them; `directory` is used in messages only."""
         self._files = dict(contents)
-        self._source = FastTokenizer(contents, directory, SOURCE_FILE)
-        self._target = FastTokenizer(contents, directory, TARGET_FILE)
+        self._source = HFTokenizer(contents, directory, SOURCE_FILE)
+        self._target = HFTokenizer(contents, directory, TARGET_FILE)
         for role in ROLES:  # a model's config.json has one of each for encoder and decoder
             ours, theirs = getattr(self._source, role), getattr(self._target, role)
             if ours != theirs:
@@ -33,7 +33,7 @@ class PairTokenizer:
         self.vocab, self.vocab_target = self._source.vocab, self._target.vocab
 
     @classmethod
-    def load(cls, directory: Path) -> "PairTokenizer":
+    def load(cls, directory: Path) -> "DualTokenizer":
         return cls(files.read(directory, [SOURCE_FILE, TARGET_FILE], SETTINGS_FILES), directory)
 
     @property

@@ -20,7 +20,7 @@ MAIN_FILE = "tokenizer.json"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
-class FastTokenizer:
+class HFTokenizer:
     """One vocabulary for all that goes in and comes out."""
 
     def __init__(self, contents: Mapping[str, bytes], directory: Path, main: str = MAIN_FILE):
@@ -56,7 +56,7 @@ class FastTokenizer:
             raise TokenizerError(f"{self._path}: puts a token around a text that it does not have ({error})") from None
 
     @classmethod
-    def load(cls, directory: Path) -> "FastTokenizer":
+    def load(cls, directory: Path) -> "HFTokenizer":
         return cls(files.read(directory, [MAIN_FILE], SETTINGS_FILES), directory)
 
     @property

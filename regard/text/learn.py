@@ -25,9 +25,9 @@ import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from regard.errors import ConfigError, InputError
-from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, PairTokenizer
+from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, DualTokenizer
 from regard.text.files import one_line
-from regard.text.hf_tokenizer import MAIN_FILE, FastTokenizer
+from regard.text.hf_tokenizer import MAIN_FILE, HFTokenizer
 from regard.text.tokenizer import tag_piece
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # ids 0 to 3; <unk> is there for formats that want one, and never comes out
@@ -72,7 +72,7 @@ class TokenizerSettings:
         return len(SPECIAL) + len(self.tags) + 256
 
 
-def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[str]) -> FastTokenizer | PairTokenizer:
+def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[str]) -> HFTokenizer | DualTokenizer:
     """The tokenizer of a translation model; its `save` puts it into the model's directory."""
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -85,9 +85,9 @@ def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[s
     }
     contents = {"tokenizer_config.json": (json.dumps(config, indent=2) + "\n").encode()}
     if settings.joint:
-        return FastTokenizer(contents | {MAIN_FILE: _learn(settings, chain(source, target))}, Path())
+        return HFTokenizer(contents | {MAIN_FILE: _learn(settings, chain(source, target))}, Path())
     contents |= {SOURCE_FILE: _learn(settings, source), TARGET_FILE: _learn(settings, target)}
-    return PairTokenizer(contents, Path())
+    return DualTokenizer(contents, Path())
 
 
 def _learn(settings: TokenizerSettings, texts: Iterable[str]) -> bytes:

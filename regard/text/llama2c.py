@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from regard.errors import TokenizerError
 from regard.plural import counted
 from regard.text import files
-from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.hf_tokenizer import HFTokenizer
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))  # ids 3 to 258
@@ -30,7 +30,7 @@ HEADER = struct.Struct("<I")
 TOKEN = struct.Struct("<fI")
 
 
-def load_llama2c(path: Path) -> FastTokenizer:
+def load_llama2c(path: Path) -> HFTokenizer:
     """The tokenizer of a tokenizer.bin; its `save` writes tokenizer.json and tokenizer_config.json."""
     tokens = list(_tokens(files.read(path.parent, [path.name])[path.name], path))
     with files.blame(path):
@@ -46,7 +46,7 @@ def load_llama2c(path: Path) -> FastTokenizer:
         "tokenizer.json": tokenizer.to_str(pretty=True).encode("utf-8"),
         "tokenizer_config.json": (json.dumps(config, indent=2) + "\n").encode("utf-8"),
     }
-    return FastTokenizer(contents, path.parent)
+    return HFTokenizer(contents, path.parent)
 
 
 def _tokenizer(tokens: list[tuple[str, float]]) -> Tokenizer:

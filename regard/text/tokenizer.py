@@ -97,13 +97,13 @@ def load(directory: Path) -> Tokenizer | None:
 
         return MarianTokenizer.load(directory)
     if any(is_there(directory / name) for name in ("source_tokenizer.json", "target_tokenizer.json")):
-        from regard.text.dual_tokenizer import PairTokenizer
+        from regard.text.dual_tokenizer import DualTokenizer
 
-        return PairTokenizer.load(directory)
+        return DualTokenizer.load(directory)
     if is_there(directory / "tokenizer.json"):
-        from regard.text.hf_tokenizer import FastTokenizer
+        from regard.text.hf_tokenizer import HFTokenizer
 
-        return FastTokenizer.load(directory)
+        return HFTokenizer.load(directory)
     if is_there(directory / "tokenizer.bin"):
         from regard.text.llama2c import load_llama2c
 

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.bf16_linear import in_halves
+from regard.blocks.bf16_linear import use_bf16_linear
 from regard.data.batching import Batch
 from regard.errors import TrainingError
 from regard.training import checkpoint
 from regard.training.checkpoint import Progress
 from regard.training.distributed import Workers, whole
-from regard.training.metrics_log import Journal, Record
+from regard.training.metrics_log import MetricsLog, Record
 from regard.training.optim import learning_rate, make_optimizers
 from regard.training.replicas import MOST, Replicas
 from regard.training.settings import TrainSettings
@@ -79,7 +79,7 @@ class _Run:
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
         if job.settings.dtype == "bfloat16" and job.device.type == "cpu":
-            in_halves(job.model)
+            use_bf16_linear(job.model)
         self.module = job.workers.wrap(job.loss)
         self.optimizers = make_optimizers(job.model, job.settings)
         self.average = None
@@ -88,7 +88,7 @@ class _Run:
         self.folder = job.run / "state"
         self.progress = checkpoint.load(self.folder, job.model, self.optimizers, self.average) if resume else Progress()
         self.replicas = Replicas(self.module, self.replica_count())
-        self.journal = Journal(job.run, self.progress.update) if job.workers.first else None
+        self.journal = MetricsLog(job.run, self.progress.update) if job.workers.first else None
 
     def close(self) -> None:
         self.replicas.close()

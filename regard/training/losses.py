@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.blocks.bf16_linear import ROWS, halves, padded
+from regard.blocks.bf16_linear import ROWS, padded, to_bf16
 
 SLICE = 16 << 20
 """Bytes of logits at once: half of a usual third-level cache. Smaller slices read the whole matrix more often."""
@@ -34,7 +34,7 @@ class Products:
         if self.room is None:
             torch.mm(rows_RD, self.weight_VD.T, out=out_RV)
         else:
-            half_RV = torch.mm(halves(rows_RD), self.weight_VD.T, out=self.room[: padded(len(rows_RD))])
+            half_RV = torch.mm(to_bf16(rows_RD), self.weight_VD.T, out=self.room[: padded(len(rows_RD))])
             out_RV.copy_(half_RV[: len(rows_RD)])
         return out_RV if self.bias_V is None else out_RV.add_(self.bias_V)
 
@@ -44,9 +44,9 @@ class Products:
             torch.mm(errors_RV, self.weight_VD, out=grad_RD)
             grad_VD.addmm_(errors_RV.T, rows_RD)
         else:
-            half_RV = halves(errors_RV, self.room)
+            half_RV = to_bf16(errors_RV, self.room)
             grad_RD.copy_(torch.mm(half_RV, self.weight_VD)[: len(rows_RD)])
-            grad_VD += torch.mm(half_RV.T, halves(rows_RD))
+            grad_VD += torch.mm(half_RV.T, to_bf16(rows_RD))
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):

@@ -9,7 +9,7 @@ LOG = "log.jsonl"
 Record = dict[str, Any]
 
 
-class Journal:
+class MetricsLog:
     """One JSON object a line, flushed: whatever kills the run, the story up to then is there."""
 
     def __init__(self, run: Path, update: int) -> None:

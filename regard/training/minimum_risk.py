@@ -30,7 +30,7 @@ Propose = Callable[[list[list[int]], list[list[int]]], Sequence[Sequence[Said]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(Batch):
+class RewardedBatch(Batch):
     """A batch with what the model wrote for each of its sources."""
 
     said_BKL: Tensor
@@ -40,7 +40,7 @@ class Judged(Batch):
     worth_BK: Tensor
 
 
-def judged(batch: Batch, propose: Propose, *, start: int, pad: int) -> Judged:
+def with_rewards(batch: Batch, propose: Propose, *, start: int, pad: int) -> RewardedBatch:
     sources, targets = (
         [row[there].tolist() for row, there in zip(*side, strict=True)]
         for side in ((batch.source_BS, batch.source_present_BS), (batch.labels_BL, batch.target_present_BL))
@@ -52,7 +52,7 @@ def judged(batch: Batch, propose: Propose, *, start: int, pad: int) -> Judged:
     flat = np.array([token for said, _ in every for token in said], dtype=np.int64)
     rows = Ragged(flat, np.array([len(said) for said, _ in every]))
     said = collate(rows, rows, np.arange(len(every)), start=start, pad=pad)
-    return Judged(
+    return RewardedBatch(
         **{field.name: getattr(batch, field.name) for field in fields(Batch)},
         said_BKL=said.target_BL.view(len(found), width, -1),
         said_labels_BKL=said.labels_BL.view(len(found), width, -1),
@@ -61,21 +61,21 @@ def judged(batch: Batch, propose: Propose, *, start: int, pad: int) -> Judged:
     )
 
 
-class Judging(Sequence[Judged]):
+class RewardedBatches(Sequence[RewardedBatch]):
     """The batches of an epoch, each judged when it is asked for: what is judged are the weights of that moment."""
 
     def __init__(self, batches: Sequence[Batch], propose: Propose, *, start: int, pad: int) -> None:
-        self._judged = partial(judged, propose=propose, start=start, pad=pad)
+        self._judged = partial(with_rewards, propose=propose, start=start, pad=pad)
         self._batches = batches
 
     def __len__(self) -> int:
         return len(self._batches)
 
     @overload
-    def __getitem__(self, number: int) -> Judged: ...
+    def __getitem__(self, number: int) -> RewardedBatch: ...
     @overload
-    def __getitem__(self, number: slice) -> list[Judged]: ...
-    def __getitem__(self, number: int | slice) -> Judged | list[Judged]:
+    def __getitem__(self, number: slice) -> list[RewardedBatch]: ...
+    def __getitem__(self, number: int | slice) -> RewardedBatch | list[RewardedBatch]:
         if isinstance(number, slice):
             return [self._judged(batch) for batch in self._batches[number]]
         return self._judged(self._batches[number])

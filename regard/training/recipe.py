@@ -17,7 +17,7 @@ from typing import Any
 
 from regard.config import load_toml, plain, read
 from regard.data.sources import DataSettings
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, UsageError
 from regard.models.config import Seq2SeqConfig
 from regard.models.presets import preset
@@ -32,7 +32,7 @@ class Recipe:
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     model: dict[str, Any] = field(default_factory=dict)
     """`preset`, and the settings of its family that differ from it; the vocabulary comes from the tokenizer."""
-    decode: Search = field(default_factory=Search)
+    decode: SearchSettings = field(default_factory=SearchSettings)
     seed: int = 1
     start: str = ""
     """A model directory to go on from, with its weights, its settings and its tokenizer; without it, training begins

@@ -12,8 +12,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.dropout import Strip, share_strip
-from regard.cpu.thread_pool import Crew
+from regard.blocks.dropout import MaskPool, share_mask_pool
+from regard.cpu.thread_pool import ThreadPool
 from regard.data.batching import Batch
 
 MOST = 8
@@ -28,8 +28,8 @@ class Replicas:
 
     def __init__(self, module: nn.Module, count: int) -> None:
         self.modules = [module, *(_twin(module) for _ in range(count - 1))]
-        self.strips: list[Strip] = [share_strip(each) for each in self.modules]
-        self.crew = Crew(count) if count > 1 else None
+        self.strips: list[MaskPool] = [share_mask_pool(each) for each in self.modules]
+        self.crew = ThreadPool(count) if count > 1 else None
 
     def learn(self, task: Learn, batches: Sequence[Batch]) -> Tensor:
         """Do the task with every batch once; the gradients are then where the first module's parameters are."""

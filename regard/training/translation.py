@@ -23,11 +23,11 @@ from regard.data.batching import Batch, Epochs, collate
 from regard.data.ragged import Ragged
 from regard.data.sources import Pair, training_pairs, valid_pairs
 from regard.data.split import split_settings, write_split
-from regard.data.stats import Account
+from regard.data.stats import Stats
 from regard.data.token_cache import cached, tag_ids, where
 from regard.errors import ConfigError, InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.plural import counted
@@ -38,8 +38,8 @@ from regard.training import checkpoint
 from regard.training.distributed import Workers
 from regard.training.recipe import Recipe, model_config
 from regard.training.translation_loss import TranslationLoss
-from regard.weights import checkpoint
-from regard.weights.directory import Stored, new_directory, write_json
+from regard.weights.checkpoint import read_model, write_model
+from regard.weights.directory import Checkpoint, new_directory, write_json
 from regard.weights.tensors import fill, parameters
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
@@ -58,7 +58,7 @@ class Prepared:
     loss: TranslationLoss
     epochs: Epochs
     valid: list[Pair]
-    generation: Generation
+    generation: GenerationConfig
 
     def where(self, row: int) -> str:
         """The line that a row of the corpus came from."""
@@ -66,10 +66,10 @@ class Prepared:
         return where(self.recipe.data, bisect_right(corpus.ends, row), int(corpus.lines[row]))
 
 
-def generation_of(recipe: Recipe, started: Stored | None) -> Generation:
+def generation_of(recipe: Recipe, started: Checkpoint | None) -> GenerationConfig:
     """What the model says about how it wants to be decoded."""
     decode = recipe.decode
-    base = started.generation if started else Generation(start=START, end=(END,), pad=PAD)
+    base = started.generation if started else GenerationConfig(start=START, end=(END,), pad=PAD)
     return dataclasses.replace(
         base,
         max_new=decode.max_new,
@@ -106,7 +106,7 @@ def open_run(run: Path, recipe: Recipe) -> None:
 def _copy_start(recipe: Recipe, folder: Path) -> None:
     """So that the run can go on when the directory that it started from is no longer there."""
     path = Path(recipe.start)
-    stored, tokenizer = checkpoint.read(path, trainable=True), text.load(path)
+    stored, tokenizer = read_model(path, trainable=True), text.load(path)
     config = stored.config
     if not isinstance(config, Seq2SeqConfig) or tokenizer is None:
         raise TaskError(f"{path}: is no translation model with a tokenizer, so no training can start from it")
@@ -114,12 +114,12 @@ def _copy_start(recipe: Recipe, folder: Path) -> None:
         raise ModelError(f"{path}: does not say which tokens start a text and fill a batch")
     config = read(Seq2SeqConfig, plain(config) | recipe.model, "[model]")
     with new_directory(folder) as draft:
-        checkpoint.write(draft, Stored(fill(config, parameters(stored.model), path), stored.generation))
+        write_model(draft, Checkpoint(fill(config, parameters(stored.model), path), stored.generation))
         tokenizer.save(draft)
 
 
-def started_from(run: Path) -> Stored | None:
-    return checkpoint.read(run / "start") if (run / "start").exists() else None
+def started_from(run: Path) -> Checkpoint | None:
+    return read_model(run / "start") if (run / "start").exists() else None
 
 
 def reopen_run(run: Path) -> Recipe:
@@ -190,7 +190,7 @@ def _readable(pairs: list[Pair], tokenizer: Tokenizer, context: int, say: Say) -
     return kept
 
 
-def _first_model(recipe: Recipe, started: Stored | None, tokenizer: Tokenizer) -> Seq2Seq:
+def _first_model(recipe: Recipe, started: Checkpoint | None, tokenizer: Tokenizer) -> Seq2Seq:
     if started:
         assert isinstance(started.model, Seq2Seq)
         return started.model
@@ -204,7 +204,7 @@ def _new_config(recipe: Recipe, tokenizer: Tokenizer) -> Seq2SeqConfig:
     return model_config(recipe, tokenizer.vocab_target, separate)
 
 
-def _start_and_pad(generation: Generation) -> tuple[int, int]:
+def _start_and_pad(generation: GenerationConfig) -> tuple[int, int]:
     assert generation.start is not None
     assert generation.pad is not None
     return generation.start, generation.pad
@@ -233,7 +233,7 @@ def _tokenizer(recipe: Recipe, run: Path, say: Say) -> Tokenizer:
         say(f"learning {recipe.tokenizer.vocab:,} pieces …")
 
         def side(name: str) -> Iterator[str]:
-            return (getattr(pair, name) for pair in training_pairs(recipe.data, Account()))
+            return (getattr(pair, name) for pair in training_pairs(recipe.data, Stats()))
 
         learnt = learn(recipe.tokenizer, side("source"), side("target"))
         with new_directory(folder) as draft:
@@ -291,5 +291,5 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) ->
     config: BlockConfig = started.config if started else _new_config(recipe, tokenizer)
     model = fill(config, checkpoint.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
-        checkpoint.write(draft, Stored(model, generation_of(recipe, started)))
+        write_model(draft, Checkpoint(model, generation_of(recipe, started)))
         tokenizer.save(draft)

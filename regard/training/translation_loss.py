@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.bf16_linear import HalfLinear
+from regard.blocks.bf16_linear import BF16Linear
 from regard.data.batching import Batch
 from regard.models.seq2seq import Memory, Seq2Seq
 from regard.training.losses import projected_cross_entropy, projected_log_likelihoods
-from regard.training.minimum_risk import Judged, risk
+from regard.training.minimum_risk import RewardedBatch, risk
 from regard.training.rdrop import consistent_cross_entropy
 
 
@@ -21,7 +21,7 @@ class TranslationLoss(nn.Module):
     @property
     def half_products(self) -> bool:
         """While learning, where the linear parts of the model have them."""
-        return self.training and isinstance(self.model.output, HalfLinear)
+        return self.training and isinstance(self.model.output, BF16Linear)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and log-likelihood, both summed over the real tokens of the batch."""
@@ -47,11 +47,11 @@ class TranslationLoss(nn.Module):
             loss, likelihood = projected_cross_entropy(
                 states_RD, output.weight, output.bias, labels_R, self.smoothing, half=self.half_products
             )
-        if isinstance(batch, Judged):
+        if isinstance(batch, RewardedBatch):
             loss = (1 - self.risk) * loss + self.risk * self.risks(batch, memory)
         return loss, likelihood
 
-    def risks(self, batch: Judged, memory: Memory) -> Tensor:
+    def risks(self, batch: RewardedBatch, memory: Memory) -> Tensor:
         """Summed over the sources, each as much as its target has tokens."""
         said_RL, labels_RL, present_RL = (
             each.flatten(0, 1) for each in (batch.said_BKL, batch.said_labels_BKL, batch.said_present_BKL)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, UsageError
 from regard.tasks.generation_settings import search_settings
-from regard.tasks.translation import Translator
+from regard.tasks.translation import TranslationModel
 from regard.text.checks import check_text
 from regard.text.tokenizer import tag_piece
 from regard.translate.confidence import Confidence
@@ -25,8 +25,8 @@ from regard.translate.language import FILE as LANGUAGES_FILE
 from regard.translate.language import Languages
 from regard.translate.markup import place
 from regard.translate.passage import Link, Passage
-from regard.translate.result import Rendering, Sentence
-from regard.translate.retry import Attempt, Chain, all_attempts, unchanged
+from regard.translate.result import Sentence, TranslationResult
+from regard.translate.retry import Candidate, PivotCandidate, search_candidates, unchanged
 from regard.translate.segments import Segment, joined, segments, with_terms
 from regard.weights.card import Card
 
@@ -40,7 +40,7 @@ LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class TranslationOptions:
     """How a text is to be translated."""
 
     to: str | None = None
@@ -53,13 +53,13 @@ class Wishes:
     links: bool = False
     """Whether to say which word became which. Passages with markup need it anyway."""
     search: dict[str, Any] = field(default_factory=dict)
-    """Settings of `regard.decoding.settings.Search` that differ from the model's own."""
+    """Settings of `regard.decoding.settings.SearchSettings` that differ from the model's own."""
 
 
-class Interpreter:
+class DocumentTranslator:
     """Translates texts of any length and form with a model of sentences."""
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, translator: TranslationModel) -> None:
         self.translator = translator
         directory = translator.source
         self.card = Card.load(directory)
@@ -67,16 +67,16 @@ class Interpreter:
         path = directory / LANGUAGES_FILE
         self.detector = Languages.load(path) if path.is_file() else None
 
-    def translate(self, text: str, **wishes: Any) -> Rendering:
-        """One text; the wishes are those of `Wishes`."""
-        return self.render([Passage(text)], Wishes(**wishes))[0]
+    def translate(self, text: str, **wishes: Any) -> TranslationResult:
+        """One text; the wishes are those of `TranslationOptions`."""
+        return self.render([Passage(text)], TranslationOptions(**wishes))[0]
 
-    def render(self, passages: Sequence[Passage], wishes: Wishes) -> list[Rendering]:
+    def render(self, passages: Sequence[Passage], wishes: TranslationOptions) -> list[TranslationResult]:
         """Each passage in the language that is wished for; all of their sentences are searched together."""
         for number, passage in enumerate(passages):
             _check_text(passage.text, number)
         languages = [self.language_of(passage.text, wishes) for passage in passages]
-        result: list[Rendering | None] = [None] * len(passages)
+        result: list[TranslationResult | None] = [None] * len(passages)
         for language in dict.fromkeys(languages):
             places = [i for i, one in enumerate(languages) if one == language]
             found = self._routed([passages[i] for i in places], language, wishes)
@@ -84,7 +84,7 @@ class Interpreter:
                 result[i] = one
         return [one for one in result if one is not None]
 
-    def language_of(self, text: str, wishes: Wishes) -> str | None:
+    def language_of(self, text: str, wishes: TranslationOptions) -> str | None:
         """The source's language: as it was said, or as it looks."""
         known = self.card.languages if self.card else ()
         if wishes.source is not None:
@@ -99,7 +99,7 @@ class Interpreter:
         # whoever asks for German has hardly written German, unless it is plain to see
         return others[0][0] if first == wishes.to and chance < SURE and others else first
 
-    def check(self, wishes: Wishes) -> Search:
+    def check(self, wishes: TranslationOptions) -> SearchSettings:
         """Complain about what cannot be, before any text is read."""
         for name in (wishes.to, wishes.source):
             if name is not None and not LANGUAGE.fullmatch(name):
@@ -111,7 +111,9 @@ class Interpreter:
 
     # ---- one source language ----
 
-    def _routed(self, passages: Sequence[Passage], language: str | None, wishes: Wishes) -> list[Rendering]:
+    def _routed(
+        self, passages: Sequence[Passage], language: str | None, wishes: TranslationOptions
+    ) -> list[TranslationResult]:
         """Straight, or by way of English, or not at all."""
         self.check(wishes)
         if self.card is None or language is None or wishes.to is None or f"{language}-{wishes.to}" in self.card.pairs:
@@ -123,8 +125,8 @@ class Interpreter:
         return self._render(passages, language, wishes, PIVOT)
 
     def _render(
-        self, passages: Sequence[Passage], language: str | None, wishes: Wishes, pivot: str | None
-    ) -> list[Rendering]:
+        self, passages: Sequence[Passage], language: str | None, wishes: TranslationOptions, pivot: str | None
+    ) -> list[TranslationResult]:
         cut = [segments(passage, language, wishes.glossary, self._fits) for passage in passages]
         if pivot:  # a term in the target's words cannot be bent half-way
             cut = [[with_terms(segment) for segment in parts] for parts in cut]
@@ -137,38 +139,45 @@ class Interpreter:
         ]
 
     def _assembled(
-        self, passage: Passage, parts: list[Segment], found: list[Sentence], language: str | None, wishes: Wishes
-    ) -> Rendering:
+        self,
+        passage: Passage,
+        parts: list[Segment],
+        found: list[Sentence],
+        language: str | None,
+        wishes: TranslationOptions,
+    ) -> TranslationResult:
         text, places = joined(passage.text, parts, [one.text for one in found])
         links = [
             _moved(link, segment.start, start)
             for segment, sentence, (start, _) in zip(parts, found, places, strict=True)
             for link in sentence.links
         ]
-        return Rendering(place(passage, text, links), tuple(found), language, wishes.to, tuple(links))
+        return TranslationResult(place(passage, text, links), tuple(found), language, wishes.to, tuple(links))
 
-    def _sentences(self, jobs: Sequence[tuple[Segment, bool]], wishes: Wishes, pivot: str | None) -> list[Sentence]:
+    def _sentences(
+        self, jobs: Sequence[tuple[Segment, bool]], wishes: TranslationOptions, pivot: str | None
+    ) -> list[Sentence]:
         """What becomes of each segment. The same text is searched for once."""
-        keys = [(segment.readable, segment.protected, segment.bent, links) for segment, links in jobs]
+        keys = [(segment.readable, segment.protected, segment.inflectable, links) for segment, links in jobs]
         todo = {key: job for key, job in zip(keys, jobs, strict=True) if job[0].has_words}
-        found: Sequence[Attempt | Chain]
+        found: Sequence[Candidate | PivotCandidate]
         if pivot is None:
             found = self._attempts(list(todo.values()), wishes)
         else:
             half_way = self._attempts(list(todo.values()), replace(wishes, to=pivot, alternatives=0))
             ready = [(one.carried(), one.with_links) for one in half_way if not one.failed]
             second = iter(self._attempts(ready, wishes))
-            found = [Chain(one, None if one.failed else next(second)) for one in half_way]
+            found = [PivotCandidate(one, None if one.failed else next(second)) for one in half_way]
         outcomes = dict(zip(todo, found, strict=True))
         return [
             outcomes[key].sentence(segment, wishes.min_confidence) if key in outcomes else _as_it_is(segment)
             for key, (segment, _) in zip(keys, jobs, strict=True)
         ]
 
-    def _attempts(self, jobs: Sequence[tuple[Segment, bool]], wishes: Wishes) -> list[Attempt]:
+    def _attempts(self, jobs: Sequence[tuple[Segment, bool]], wishes: TranslationOptions) -> list[Candidate]:
         tag = wishes.to if self._has_tag(wishes.to) else None
-        attempts = [Attempt(segment, tag, links, wishes.alternatives, self.confidence) for segment, links in jobs]
-        all_attempts(self.translator, attempts, search_settings(self.translator.generation, wishes.search))
+        attempts = [Candidate(segment, tag, links, wishes.alternatives, self.confidence) for segment, links in jobs]
+        search_candidates(self.translator, attempts, search_settings(self.translator.generation, wishes.search))
         return attempts
 
     def _fits(self, text: str) -> bool:
@@ -180,15 +189,15 @@ class Interpreter:
         return language is not None and self.translator.tokenizer.id_of(tag_piece(language)) is not None
 
 
-def open_interpreter(directory: str | Path | None = None, *, device: str = "auto") -> Interpreter:
+def load_translator(directory: str | Path | None = None, *, device: str = "auto") -> DocumentTranslator:
     """The translator in the box, or any other model that translates."""
     from regard.tasks import load
 
     model = load(BOX if directory is None else directory, device=device)
-    if not isinstance(model, Translator):
+    if not isinstance(model, TranslationModel):
         model.translate([])  # which says what it can do instead
-    assert isinstance(model, Translator)
-    return Interpreter(model)
+    assert isinstance(model, TranslationModel)
+    return DocumentTranslator(model)
 
 
 def _check_text(text: str, number: int) -> None:
@@ -210,9 +219,9 @@ def _restored(segment: Segment) -> list[str]:
     return [behind.get(one, one) for one in segment.protected.text]
 
 
-def _same_language(passage: Passage, language: str) -> Rendering:
+def _same_language(passage: Passage, language: str) -> TranslationResult:
     sentence = unchanged(passage.text, 1.0, ("same language",))
-    return Rendering(passage, (sentence,), language, language, sentence.links)
+    return TranslationResult(passage, (sentence,), language, language, sentence.links)
 
 
 def _moved(link: Link, source: int, target: int) -> Link:

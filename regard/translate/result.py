@@ -38,7 +38,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Rendering:
+class TranslationResult:
     """A passage in another language."""
 
     passage: Passage = field(repr=False)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from regard.decoding.guard import attempts as forceful
 from regard.decoding.guard import faults, is_copy
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.tasks.base import Translation
-from regard.tasks.translation import Translator
+from regard.tasks.translation import TranslationModel
 from regard.text.words import NO_WORD, word_numbers
 from regard.translate.confidence import Confidence
 from regard.translate.glossary import Term
@@ -34,7 +34,7 @@ WORST: tuple[Note, ...] = ("placeholders", "loop", "length", "term", "copy")
 
 
 @dataclass
-class Attempt:
+class Candidate:
     """One segment on its way."""
 
     segment: Segment
@@ -63,24 +63,24 @@ class Attempt:
     def done(self) -> bool:
         return self.best is not None and not self.wrong
 
-    def consider(self, found: Sequence[Translation], translator: Translator) -> None:
+    def consider(self, found: Sequence[Translation], translator: TranslationModel) -> None:
         """Take the first that is as it must be, or the least bad of all so far."""
-        judged = [(self._judge(one, translator), one) for one in found]
-        wrong, best = min(judged, key=lambda pair: _badness(pair[0]))
-        self.seen |= dict.fromkeys(judged[0][0])
+        with_rewards = [(self._judge(one, translator), one) for one in found]
+        wrong, best = min(with_rewards, key=lambda pair: _badness(pair[0]))
+        self.seen |= dict.fromkeys(with_rewards[0][0])
         if self.best is None or _badness(wrong) < _badness(self.wrong):
             self.best, self.wrong = best, wrong
-            good = [one for notes, one in judged if one is not best and not notes]
+            good = [one for notes, one in with_rewards if one is not best and not notes]
             texts = dict.fromkeys(self._text(one) or "" for one in good[: self.alternatives])
             self.others = tuple(text for text in texts if text)
 
-    def _judge(self, found: Translation, translator: Translator) -> tuple[Note, ...]:
+    def _judge(self, found: Translation, translator: TranslationModel) -> tuple[Note, ...]:
         source = found.source_ids[self.tag is not None : -1]
         wrong: list[Note] = list(faults(source, found.ids, found.ended))
         text = self._text(found)
         if text is None:
             wrong.append("placeholders")
-        elif not all(_has(text, term) for term in self.segment.bent):
+        elif not all(_has(text, term) for term in self.segment.inflectable):
             wrong.append("term")
         if is_copy(_letters(self.segment.readable), _letters(found.text)):
             wrong.append("copy")
@@ -96,7 +96,7 @@ class Attempt:
         """The translation (the best, unless given) with its placeholders, as loud as the source."""
         found = found or self.best
         assert found is not None
-        return (found.text.upper() if self.segment.is_loud else found.text).strip()
+        return (found.text.upper() if self.segment.is_all_caps else found.text).strip()
 
     @property
     def failed(self) -> bool:
@@ -110,7 +110,7 @@ class Attempt:
         assert text is not None
         return Segment(self.segment.start, text, replace(before, text=written), restored_places(before, written))
 
-    def describe(self, translator: Translator) -> None:
+    def describe(self, translator: TranslationModel) -> None:
         """Words, how sure they are, and which became which, of the one that was found."""
         if self.failed:
             return
@@ -128,7 +128,7 @@ class Attempt:
         if self.with_links and self.best.alignment is not None:
             self.links = tuple(self._links(texts, translator))
 
-    def _links(self, texts: Sequence[str], translator: Translator) -> list[Link]:
+    def _links(self, texts: Sequence[str], translator: TranslationModel) -> list[Link]:
         assert self.best is not None
         assert self.best.alignment is not None
         tokenizer = translator.tokenizer
@@ -153,7 +153,7 @@ class Attempt:
 
     def _in_full(self, word: str) -> str:
         behind = dict(zip(self.segment.protected.marks, self.segment.protected.kept, strict=True))
-        word = word.strip().upper() if self.segment.is_loud else word.strip()
+        word = word.strip().upper() if self.segment.is_all_caps else word.strip()
         return "".join(behind.get(one, one) for one in word)
 
     def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
@@ -171,11 +171,11 @@ class Attempt:
 
 
 @dataclass
-class Chain:
+class PivotCandidate:
     """A segment that goes by way of another language: what came of the first half is searched for in the second."""
 
-    first: Attempt
-    second: Attempt | None
+    first: Candidate
+    second: Candidate | None
     """None where the first led nowhere."""
 
     def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
@@ -206,7 +206,7 @@ def overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def all_attempts(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:
+def search_candidates(translator: TranslationModel, todo: Sequence[Candidate], settings: SearchSettings) -> None:
     """Search for every segment, and again for those that need it."""
     wanted = max((one.alternatives for one in todo), default=0) + 1
     first = replace(settings, n_best=min(wanted, WIDE), beam=max(settings.beam, min(wanted, WIDE)))
@@ -220,7 +220,9 @@ def all_attempts(translator: Translator, todo: Sequence[Attempt], settings: Sear
         one.describe(translator)
 
 
-def _search(translator: Translator, todo: Sequence[Attempt], settings: Search, with_links: bool) -> None:
+def _search(
+    translator: TranslationModel, todo: Sequence[Candidate], settings: SearchSettings, with_links: bool
+) -> None:
     if not todo:
         return
     found = translator.find([one.segment.readable for one in todo], settings, to=todo[0].tag, align=with_links)
@@ -228,12 +230,12 @@ def _search(translator: Translator, todo: Sequence[Attempt], settings: Search, w
         one.consider(hypotheses, translator)
 
 
-def _insist(translator: Translator, todo: Sequence[Attempt], settings: Search) -> None:
+def _insist(translator: TranslationModel, todo: Sequence[Candidate], settings: SearchSettings) -> None:
     """A term that is missing is made likelier; one that the model writes only at a price is put in as it is."""
     wide = replace(settings, beam=max(settings.beam, WIDE), n_best=WIDE)
     for one in todo:
         before = replace(one)
-        runs = tuple(tuple(translator.tokenizer.encode_target(term.target))[:-1] for term in one.segment.bent)
+        runs = tuple(tuple(translator.tokenizer.encode_target(term.target))[:-1] for term in one.segment.inflectable)
         _search(translator, [one], replace(wide, favour=runs), one.with_links)
         if one.sure < PRICE * before.sure:
             one.best, one.wrong = before.best, before.wrong
@@ -242,7 +244,7 @@ def _insist(translator: Translator, todo: Sequence[Attempt], settings: Search) -
         one.segment = with_terms(one.segment)
         one.best, one.wrong = None, ()
     if missing:
-        all_attempts(translator, missing, settings)
+        search_candidates(translator, missing, settings)
 
 
 def _has(text: str, term: Term) -> bool:

@@ -19,7 +19,7 @@ from regard.translate.passage import Passage, Span
 from regard.translate.protect import Protected, in_groups, protect, spans
 from regard.translate.sentences import pieces_that_fit, sentences
 
-LOUD = 6
+ALL_CAPS_LETTERS = 6
 """A text with so many letters, all of them capitals, is read in small ones: models have seen few others."""
 
 
@@ -33,7 +33,7 @@ class Segment:
     """The text with placeholders; for terms, what they stand for is in the target's words already."""
     places: tuple[Span, ...]
     """Where what they stand for is in the text."""
-    bent: tuple[Term, ...] = ()
+    inflectable: tuple[Term, ...] = ()
     """Terms that are in the text and must be in the translation, in whatever form."""
 
     @property
@@ -49,12 +49,12 @@ class Segment:
     def readable(self) -> str:
         """What the model reads."""
         text = " ".join(self.protected.text.split())
-        return text.capitalize() if self.is_loud else text
+        return text.capitalize() if self.is_all_caps else text
 
     @property
-    def is_loud(self) -> bool:
+    def is_all_caps(self) -> bool:
         letters = [one for one in self.protected.text if one.isalpha()]
-        return len(letters) >= LOUD and " " in self.protected.text and all(one.isupper() for one in letters)
+        return len(letters) >= ALL_CAPS_LETTERS and " " in self.protected.text and all(one.isupper() for one in letters)
 
     @property
     def has_words(self) -> bool:
@@ -88,7 +88,7 @@ def segments(
     found = glossary.find(text) if glossary else []
     terms = [(start, end, term) for start, end, term in found if not own.touches(start, end)]
     fixed = [(start, end, _as_it_stands(term, text[start:end])) for start, end, term in terms if not term.inflect]
-    bent = sorted((start, term) for start, _, term in terms if term.inflect)
+    inflectable = sorted((start, term) for start, _, term in terms if term.inflect)
     kept = Kept([*own.stretches, *fixed])
     result: list[Segment] = []
     at = 0
@@ -97,8 +97,8 @@ def segments(
             places = [(start, end) for start, end, _ in kept.between(at, at + len(part))]
             for group, _ in in_groups(part, places, len(PLACEHOLDERS)):
                 end = at + len(group)
-                first, last = (bisect_left(bent, place, key=itemgetter(0)) for place in (at, end))
-                result += _segment(group, at, kept.between(at, end), tuple(term for _, term in bent[first:last]))
+                first, last = (bisect_left(inflectable, place, key=itemgetter(0)) for place in (at, end))
+                result += _segment(group, at, kept.between(at, end), tuple(term for _, term in inflectable[first:last]))
                 at = end
     return result
 
@@ -117,7 +117,7 @@ def _pieces(text: str, kept: Sequence[tuple[int, int, str]], fits: Callable[[str
         at = end
 
 
-def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tuple[Term, ...]) -> list[Segment]:
+def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], inflectable: tuple[Term, ...]) -> list[Segment]:
     """A segment without the white space around it; none where there is nothing else."""
     first, last = len(text) - len(text.lstrip()), len(text.rstrip())
     if kept:  # which may be white space itself: some control characters are
@@ -127,15 +127,15 @@ def _segment(text: str, at: int, kept: Sequence[tuple[int, int, str]], bent: tup
         return []
     places = tuple((start - first, end - first) for start, end, _ in kept)
     protected = replace(protect(bare, places), kept=tuple(words for _, _, words in kept))
-    return [Segment(at + first, bare, protected, places, bent)]
+    return [Segment(at + first, bare, protected, places, inflectable)]
 
 
 def with_terms(segment: Segment) -> Segment:
     """The segment with its bent terms behind placeholders as well, as far as there are any left."""
-    if not segment.bent:
+    if not segment.inflectable:
         return segment
     kept = list(zip(segment.places, segment.protected.kept, strict=True))
-    for term in segment.bent:
+    for term in segment.inflectable:
         found = re.search(rf"\b{re.escape(term.source)}\b", segment.text, re.IGNORECASE)
         free = found and all(end <= found.start() or found.end() <= start for (start, end), _ in kept)
         if found and free and len(kept) < len(PLACEHOLDERS):
@@ -143,7 +143,7 @@ def with_terms(segment: Segment) -> Segment:
     kept.sort()
     places = tuple(place for place, _ in kept)
     protected = replace(protect(segment.text, places), kept=tuple(words for _, words in kept))
-    return replace(segment, protected=protected, places=places, bent=())
+    return replace(segment, protected=protected, places=places, inflectable=())
 
 
 def _without_borders(text: str, kept: Kept) -> str:

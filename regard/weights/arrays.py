@@ -35,7 +35,7 @@ class Mapped(dict[str, Array]):
         """The same file, its arrays under other names."""
         return Mapped(arrays, self._content)
 
-    def let_go(self) -> None:
+    def drop_pages(self) -> None:
         """Give back the memory of what was read, for someone who has a copy; what is read again comes from disk again.
 
         What was written into the arrays is lost.
@@ -45,7 +45,7 @@ class Mapped(dict[str, Array]):
 
 
 @dataclass(frozen=True, eq=False)
-class Unopened:
+class LazyModel:
     """A translation model that can be used without torch: its weights, and the way to the network that they are."""
 
     config: Seq2SeqConfig
@@ -57,7 +57,7 @@ class Unopened:
         """The network, on these very numbers."""
         from regard.cpu import hardware
 
-        hardware.bring_torch()
+        hardware.import_torch()
         import torch
 
         from regard.models import Seq2Seq
@@ -69,17 +69,17 @@ class Unopened:
         return network
 
 
-def unopened(config: Seq2SeqConfig, path: Path, *, int8: bool) -> Unopened | None:
+def lazy_model(config: Seq2SeqConfig, path: Path, *, int8: bool) -> LazyModel | None:
     """The model of one file, where it can be used without torch; whoever opens it with torch says what is wrong."""
     arrays = read_arrays(path) if path.is_file() else None
-    return None if arrays is None else as_unopened(config, arrays, path.parent, int8=int8)
+    return None if arrays is None else as_lazy_model(config, arrays, path.parent, int8=int8)
 
 
-def as_unopened(config: Seq2SeqConfig, arrays: Mapped, where: Path, *, int8: bool) -> Unopened | None:
+def as_lazy_model(config: Seq2SeqConfig, arrays: Mapped, where: Path, *, int8: bool) -> LazyModel | None:
     """The same of arrays that were read."""
     if not can_compile(config) or most_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
         return None
-    return Unopened(config, arrays, where, int8)
+    return LazyModel(config, arrays, where, int8)
 
 
 def read_arrays(path: Path) -> Mapped | None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from regard.config import plain
 from regard.errors import ModelError
-from regard.weights import checkpoint
-from regard.weights.directory import Stored
+from regard.weights.checkpoint import read_model
+from regard.weights.directory import Checkpoint
 from regard.weights.tensors import fill, mean, parameters
 
 
-def mean_model(paths: Sequence[Path]) -> Stored:
+def mean_model(paths: Sequence[Path]) -> Checkpoint:
     """Settings for decoding are the first one's. int8 weights are widened first."""
-    first, *others = (checkpoint.read(path, trainable=True) for path in paths)
+    first, *others = (read_model(path, trainable=True) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
         ours, theirs = ({**plain(one.config), "dropout": None} for one in (first, other))
         if differing := sorted(name for name in ours | theirs if ours.get(name) != theirs.get(name)):

@@ -18,7 +18,7 @@ from regard.config import did_you_mean, load_json, one_of, read
 from regard.errors import ConfigError, ModelError, OutputError
 from regard.models import FAMILIES
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.weights.shortlist import Shortlist, read_shortlist
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Stored:
+class Checkpoint:
     """What a model directory holds besides its tokenizer."""
 
     model: "Family"
-    generation: Generation
+    generation: GenerationConfig
     shortlist: Shortlist | None = None
     """Of a translation model, where one was learnt."""
 
@@ -61,7 +61,7 @@ class Settings:
     """What regard's own directory says about its weights."""
 
     config: BlockConfig
-    generation: Generation
+    generation: GenerationConfig
     int8: bool
 
 
@@ -82,9 +82,9 @@ def own_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
     if not isinstance(settings, Mapping):
         raise ModelError(f"{where}: the table 'model' is missing")
     config = read(FAMILIES[family], settings, str(where))
-    generation = Generation()
+    generation = GenerationConfig()
     if (directory / GENERATION).is_file():
-        generation = read(Generation, load_json(directory / GENERATION), str(directory / GENERATION))
+        generation = read(GenerationConfig, load_json(directory / GENERATION), str(directory / GENERATION))
     vocab = getattr(config, "vocab", 0)
     for token in (generation.start, generation.pad, *generation.end, *generation.never):
         if token is not None and token not in range(vocab):

@@ -6,8 +6,8 @@ from pathlib import Path
 from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation_config import Generation
-from regard.weights.arrays import Unopened, as_unopened, read_arrays
+from regard.models.generation_config import GenerationConfig
+from regard.weights.arrays import LazyModel, as_lazy_model, read_arrays
 from regard.weights.directory import CONFIG, GENERATION, ONE_FILE
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.settings import number, numbers
@@ -16,7 +16,7 @@ from regard.weights.maps.table import Foreign, Numbers, to_ours
 OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's, still found in the first BERTs' files
 
 
-def foreign_kind(directory: Path, raw: Mapping[str, object]) -> Foreign:
+def hf_model_type(directory: Path, raw: Mapping[str, object]) -> Foreign:
     """Which of their models it is, by its raw config.json."""
     kind = raw["model_type"]
     if not isinstance(kind, str):
@@ -29,7 +29,7 @@ def foreign_kind(directory: Path, raw: Mapping[str, object]) -> Foreign:
 
 def in_our_words(
     directory: Path, raw: Mapping[str, object], foreign: Foreign, weights: Mapping[str, Numbers]
-) -> tuple[BlockConfig, Generation, dict[str, Numbers]]:
+) -> tuple[BlockConfig, GenerationConfig, dict[str, Numbers]]:
     """Settings, and the weights under our names."""
     theirs = {_modern(name): tensor for name, tensor in weights.items()}
     try:
@@ -40,9 +40,9 @@ def in_our_words(
     return config, generation, to_ours(theirs, foreign, foreign.rows(config), directory)
 
 
-def unopened_foreign(directory: Path, raw: Mapping[str, object]) -> tuple[Unopened, Generation] | None:
+def lazy_hf_model(directory: Path, raw: Mapping[str, object]) -> tuple[LazyModel, GenerationConfig] | None:
     """A translation model that can be used without torch, if it is one."""
-    foreign = foreign_kind(directory, raw)
+    foreign = hf_model_type(directory, raw)
     path = directory / ONE_FILE
     if foreign.kind is not Seq2SeqConfig or not path.is_file():
         return None
@@ -51,11 +51,11 @@ def unopened_foreign(directory: Path, raw: Mapping[str, object]) -> tuple[Unopen
         return None
     config, generation, ours = in_our_words(directory, raw, foreign, arrays)
     assert isinstance(config, Seq2SeqConfig)
-    found = as_unopened(config, arrays.called(ours), directory, int8=False)
+    found = as_lazy_model(config, arrays.called(ours), directory, int8=False)
     return None if found is None else (found, generation)
 
 
-def read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> Generation:
+def read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> GenerationConfig:
     """generation_config.json stands before config.json, where older files keep the same keys.
 
     Tokens outside the vocabulary are none: the first Llamas have the padding -1, cut-down models a large one's end.
@@ -76,7 +76,7 @@ def read_generation(directory: Path, raw: Mapping[str, object], config: BlockCon
     max_new = number(both, "max_new_tokens") if "max_new_tokens" in both else None
     if max_new is None and translates and "max_length" in both:
         max_new = number(both, "max_length") - 1  # theirs counts the start token
-    return Generation(
+    return GenerationConfig(
         start=one("decoder_start_token_id" if translates else "bos_token_id"),
         end=tuple(token for token in numbers(both, "eos_token_id") if token in range(vocab)),
         pad=one("pad_token_id"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from regard.errors import ConfigError, UsageError
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation_config import Generation
-from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Stored, write_json
-from regard.weights.hf_config import foreign_kind, in_our_words
+from regard.models.generation_config import GenerationConfig
+from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Checkpoint, write_json
+from regard.weights.hf_config import hf_model_type, in_our_words
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.table import Foreign, to_theirs
 from regard.weights.quantize import is_quantized
@@ -16,15 +16,15 @@ from regard.weights.sentence_transformers import read_pooling, write_pooling
 from regard.weights.tensors import fill, parameters, read_tensors, write_tensors
 
 
-def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Stored:
-    kind = foreign_kind(directory, raw)
+def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Checkpoint:
+    kind = hf_model_type(directory, raw)
     config, generation, ours = in_our_words(directory, raw, kind, read_tensors(directory))
     if isinstance(config, EncoderConfig):
         config = read_pooling(directory, config)
-    return Stored(fill(config, ours, directory), generation)
+    return Checkpoint(fill(config, ours, directory), generation)
 
 
-def write_huggingface(directory: Path, stored: Stored) -> None:
+def write_huggingface(directory: Path, stored: Checkpoint) -> None:
     if is_quantized(stored.model):
         raise UsageError("int8 weights are regard's own; convert the float32 model for transformers instead")
     foreign = _foreign_for(stored.config)
@@ -87,7 +87,7 @@ def _lost_settings(config: BlockConfig, foreign: Foreign) -> list[str]:
 def _spelled_out(config: BlockConfig, name: str) -> object:
     """A setting's value, with the defaults that follow from other settings worked out."""
     if name == "head_width":
-        return config.one_head
+        return config.per_head_width
     value = getattr(config, name)
     if name == "kv_heads" and value is None:
         return config.heads
@@ -96,7 +96,7 @@ def _spelled_out(config: BlockConfig, name: str) -> object:
     return value
 
 
-def _their_tokens(generation: Generation, config: BlockConfig) -> dict[str, object]:
+def _their_tokens(generation: GenerationConfig, config: BlockConfig) -> dict[str, object]:
     """Those that there are not are written as null: left out, they would be the tokens of another vocabulary."""
     ends = generation.end
     tokens: dict[str, object] = {

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from regard.errors import WeightsError
 from regard.models.config import DecoderConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.plural import counted
-from regard.weights.directory import Stored
+from regard.weights.directory import Checkpoint
 from regard.weights.maps.table import pairs_to_halves
 from regard.weights.tensors import fill
 
@@ -18,11 +18,11 @@ HEADER = struct.Struct("<7i")
 LARGEST = 1 << 24  # of any number in the header: what is larger is not a header
 
 
-def read_llama2c(path: Path) -> Stored:
+def read_llama2c(path: Path) -> Checkpoint:
     config, shared = _read_settings(path)
     tensors = _read_tensors(path, config, shared)
     # <s> is 1 and </s> is 2 in llama2.c's tokenizers; its stories end with either
-    return Stored(fill(config, tensors, path), Generation(start=1, end=(1, 2)))
+    return Checkpoint(fill(config, tensors, path), GenerationConfig(start=1, end=(1, 2)))
 
 
 def _read_settings(path: Path) -> tuple[DecoderConfig, bool]:
@@ -63,7 +63,7 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
     """The file's order: each kind of weight for all layers, then the next kind."""
     layers, width, inner = config.layers, config.width, config.inner
     kv_heads = config.kv_heads or config.heads
-    keys = kv_heads * config.one_head
+    keys = kv_heads * config.per_head_width
     stacked = {
         "attention_residual.norm": (layers, width),
         "attention.query": (layers, width, width),
@@ -79,7 +79,7 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
         "embedding.tokens": (config.vocab, width),
         **stacked,
         "stack.norm": (width,),
-        "rotary tables": (2, config.context, config.one_head // 2),  # which we work out ourselves
+        "rotary tables": (2, config.context, config.per_head_width // 2),  # which we work out ourselves
     } | ({} if shared else {"output": (config.vocab, width)})
     sizes = [torch.Size(shape).numel() for shape in shapes.values()]
     expected, found = HEADER.size + 4 * sum(sizes), path.stat().st_size

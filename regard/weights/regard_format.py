@@ -10,7 +10,7 @@ from regard.weights.directory import (
     FORMAT,
     GENERATION,
     ONE_FILE,
-    Stored,
+    Checkpoint,
     own_settings,
     own_shortlist,
     write_json,
@@ -20,7 +20,7 @@ from regard.weights.shortlist import write_shortlist
 from regard.weights.tensors import contents, fill, read_tensors, widened, write_tensors
 
 
-def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Stored:
+def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Checkpoint:
     """A trainable model has no int8."""
     settings = own_settings(directory, raw)
     tensors = read_tensors(directory)
@@ -28,10 +28,10 @@ def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = Fa
         model = fill(settings.config, widened(tensors), directory)
     else:
         model = fill(settings.config, tensors, directory, int8=settings.int8)
-    return Stored(model, settings.generation, own_shortlist(directory, settings.config))
+    return Checkpoint(model, settings.generation, own_shortlist(directory, settings.config))
 
 
-def write_own(directory: Path, stored: Stored) -> None:
+def write_own(directory: Path, stored: Checkpoint) -> None:
     write_tensors(directory / ONE_FILE, contents(stored.model))
     settings = {"format": FORMAT, "family": family_of(stored.config), "model": plain(stored.config)}
     if is_quantized(stored.model):

@@ -5,7 +5,7 @@ from torch.testing import assert_close
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
-from regard.blocks.kv_cache import KeyValues
+from regard.blocks.kv_cache import GrowingKVCache
 from regard.blocks.positions import Rotary
 from regard.blocks.trace import Trace
 
@@ -68,7 +68,7 @@ def test_each_bias_can_be_left_out() -> None:
 
 @torch.no_grad()
 def steps(attention: Attention, x_BLD: Tensor, rotary: Rotary | None = None) -> Tensor:
-    cache, outs = KeyValues(), []
+    cache, outs = GrowingKVCache(), []
     for t in range(x_BLD.shape[1]):
         rotation = None if rotary is None else rotary(torch.tensor([[t]]))
         outs.append(attention(x_BLD[:, t : t + 1], rotation=rotation, cache=cache))
@@ -89,7 +89,7 @@ def test_cached_keys_keep_the_rotation_of_their_own_position() -> None:
 
 @torch.no_grad()
 def test_cross_attention_projects_its_memory_once() -> None:
-    attention, memory_BSD, cache = Attention(8, 2), torch.randn(2, 5, 8), KeyValues()
+    attention, memory_BSD, cache = Attention(8, 2), torch.randn(2, 5, 8), GrowingKVCache()
     calls: list[int] = []
     attention.key.register_forward_hook(lambda *_: calls.append(1))
     x_BLD = torch.randn(2, 3, 8)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.bf16_linear import ROWS, HalfLinear, halves, in_halves
+from regard.blocks.bf16_linear import ROWS, BF16Linear, to_bf16, use_bf16_linear
 from regard.cpu import hardware
 
 pytestmark = pytest.mark.skipif(not hardware.prepare().bfloat16, reason="bfloat16 gives no right results on this CPU")
@@ -20,13 +20,13 @@ def relative(found: Tensor | None, expected: Tensor | None) -> float:
 @pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS, ROWS + 1])
 def test_rows_are_filled_up(rows: int) -> None:
     x = torch.randn(rows, 3)
-    half = halves(x)
+    half = to_bf16(x)
     assert half.shape == (ROWS if rows <= ROWS else 2 * ROWS, 3)
     assert torch.equal(half[:rows], x.bfloat16())
     assert not half[rows:].any()
     room = torch.full((3 * ROWS, 3), torch.nan, dtype=torch.bfloat16)
-    assert torch.equal(halves(x, room), half)
-    assert halves(x, room).data_ptr() == room.data_ptr()
+    assert torch.equal(to_bf16(x, room), half)
+    assert to_bf16(x, room).data_ptr() == room.data_ptr()
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -37,7 +37,7 @@ def test_values_and_gradients(bias: bool, shape: tuple[int, ...]) -> None:
     x = torch.randn(shape)
     worth = torch.randn(*shape[:-1], 48)
     seen = []
-    for linear in (plain, HalfLinear.of(plain)):
+    for linear in (plain, BF16Linear.of(plain)):
         plain.zero_grad()
         leaf = x.clone().requires_grad_()
         out = linear(leaf)
@@ -52,9 +52,9 @@ def test_a_model_has_the_same_parameters_and_is_used_in_float32() -> None:
     before = dict(model.named_parameters())
     x = torch.randn(3, 8)
     expected = model(x)
-    in_halves(model)
+    use_bf16_linear(model)
     after = dict(model.named_parameters())
     assert all(after[name] is before[name] for name in after | before)
-    assert [type(part) for part in model.modules() if isinstance(part, nn.Linear)] == [HalfLinear] * 2
+    assert [type(part) for part in model.modules() if isinstance(part, nn.Linear)] == [BF16Linear] * 2
     assert not torch.equal(model(x), expected)
     assert torch.equal(model.eval()(x), expected)

@@ -7,7 +7,7 @@ from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
 from regard.blocks.feedforward import FeedForward
-from regard.blocks.kv_cache import BlockCache
+from regard.blocks.kv_cache import DecoderLayerKVCache
 from regard.blocks.norms import LayerNorm
 from regard.blocks.trace import Trace
 
@@ -71,7 +71,7 @@ def test_the_block_with_cross_attention_is_torchs_decoder_layer(norm_first: bool
 @pytest.mark.parametrize("norm_first", [False, True])
 @torch.no_grad()
 def test_the_block_token_by_token(norm_first: bool) -> None:
-    block, cache = make(norm_first=norm_first, cross=True), BlockCache()
+    block, cache = make(norm_first=norm_first, cross=True), DecoderLayerKVCache()
     x_BLD, memory_BSD = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
     steps = [block(x_BLD[:, t : t + 1], memory_BSD=memory_BSD, cache=cache) for t in range(5)]
     assert_close(torch.cat(steps, dim=1), block(x_BLD, masks.look_ahead(5), memory_BSD=memory_BSD))

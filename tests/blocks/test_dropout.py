@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.blocks.dropout import Dropout, Strip, share_strip
+from regard.blocks.dropout import Dropout, MaskPool, share_mask_pool
 from regard.models import build
 from regard.models.presets import PRESETS
 
@@ -35,7 +35,7 @@ def test_the_same_seed_gives_the_same_masks_and_another_gives_others() -> None:
 
 def test_a_strip_is_a_function_of_its_two_seeds() -> None:
     def cut(pattern: int, places: int) -> torch.Tensor:
-        strip = Strip()
+        strip = MaskPool()
         strip.begin(pattern, places)
         torch.manual_seed(0)
         return torch.stack([strip.cut(torch.empty(1000), 0.5) for _ in range(2)])
@@ -68,7 +68,7 @@ def test_a_tensor_larger_than_the_shortest_strip() -> None:
 
 def test_one_strip_for_a_whole_model() -> None:
     model = build(PRESETS["transformer-tiny"])
-    strip = share_strip(model)
+    strip = share_mask_pool(model)
     parts = [part for part in model.modules() if isinstance(part, Dropout)]
     assert len(parts) > 10
     assert all(part.strip is strip for part in parts)

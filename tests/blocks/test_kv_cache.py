@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.blocks.kv_cache import Cache, KeyValues
+from regard.blocks.kv_cache import DecoderKVCache, GrowingKVCache
 
 
 def tokens(start: int, stop: int, batch: int = 2) -> Tensor:
@@ -11,19 +11,19 @@ def tokens(start: int, stop: int, batch: int = 2) -> Tensor:
     return rows[:, None, :, None].float().expand(batch, 3, stop - start, 4)
 
 
-def said(cache: KeyValues) -> list[list[int]]:
+def said(cache: GrowingKVCache) -> list[list[int]]:
     assert torch.equal(cache.values_BHSK, -cache.keys_BHSK)
     rows: list[list[int]] = cache.keys_BHSK[:, 2, :, 3].int().tolist()
     return rows
 
 
-def append(cache: KeyValues, start: int, stop: int, batch: int = 2) -> None:
+def append(cache: GrowingKVCache, start: int, stop: int, batch: int = 2) -> None:
     new = tokens(start, stop, batch)
     cache.append(new, -new)
 
 
 def test_append_gives_the_keys_and_values_of_all() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 3)
     keys, values = cache.append(tokens(3, 4), -tokens(3, 4))
     assert torch.equal(keys, tokens(0, 4))
@@ -32,15 +32,15 @@ def test_append_gives_the_keys_and_values_of_all() -> None:
 
 
 def test_an_empty_cache_has_no_keys_to_give() -> None:
-    assert KeyValues().length == 0
+    assert GrowingKVCache().length == 0
     with pytest.raises(AssertionError, match="nothing was appended"):
-        _ = KeyValues().keys_BHSK
+        _ = GrowingKVCache().keys_BHSK
     with pytest.raises(AssertionError, match="nothing was appended"):
-        _ = KeyValues().values_BHSK
+        _ = GrowingKVCache().values_BHSK
 
 
 def test_growing_token_by_token_copies_seldom() -> None:
-    cache, buffers = KeyValues(), set()
+    cache, buffers = GrowingKVCache(), set()
     for t in range(100):
         append(cache, t, t + 1)
         buffers.add(cache.keys_BHSK.untyped_storage().nbytes())
@@ -49,14 +49,14 @@ def test_growing_token_by_token_copies_seldom() -> None:
 
 
 def test_a_long_append_gets_the_room_it_needs() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 2)
     append(cache, 2, 50)
     assert said(cache) == [list(range(50)), list(range(100, 150))]
 
 
 def test_reorder_copies_rows() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 2, batch=3)
     cache.reorder(torch.tensor([2, 0, 0]))
     assert said(cache) == [[200, 201], [0, 1], [0, 1]]
@@ -65,7 +65,7 @@ def test_reorder_copies_rows() -> None:
 
 
 def test_reorder_can_change_the_number_of_rows() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 2, batch=3)
     cache.reorder(torch.tensor([1]))
     append(cache, 2, 9, batch=1)
@@ -76,13 +76,13 @@ def test_reorder_can_change_the_number_of_rows() -> None:
 
 
 def test_reordering_nothing_is_nothing() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     cache.reorder(torch.tensor([1, 0]))
     assert cache.length == 0
 
 
 def test_trim_forgets_the_end_and_goes_on_from_there() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 5)
     cache.trim(2)
     assert said(cache) == [[0, 1], [100, 101]]
@@ -91,14 +91,14 @@ def test_trim_forgets_the_end_and_goes_on_from_there() -> None:
 
 
 def test_trim_never_lengthens() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 2)
     cache.trim(10)
     assert cache.length == 2
 
 
 def test_trim_to_nothing_and_start_anew() -> None:
-    cache = KeyValues()
+    cache = GrowingKVCache()
     append(cache, 0, 5)
     cache.trim(0)
     append(cache, 3, 4)
@@ -106,7 +106,7 @@ def test_trim_to_nothing_and_start_anew() -> None:
 
 
 def test_a_decoders_cache_remembers_which_tokens_are_real() -> None:
-    cache = Cache(layers=2)
+    cache = DecoderKVCache(layers=2)
     assert cache.length == 0
     first = torch.tensor([[False, True], [True, True]])
     assert cache.read(first).tolist() == [[False, True], [True, True]]
@@ -114,8 +114,8 @@ def test_a_decoders_cache_remembers_which_tokens_are_real() -> None:
     assert cache.length == 3
 
 
-def filled() -> Cache:
-    cache = Cache(layers=2)
+def filled() -> DecoderKVCache:
+    cache = DecoderKVCache(layers=2)
     cache.read(torch.tensor([[False, True, True], [True, True, True]]))
     for block in cache.blocks:
         append(block.own, 0, 3)
@@ -142,7 +142,7 @@ def test_a_decoders_cache_trims_tokens_and_keeps_the_memory() -> None:
 
 
 def test_an_empty_decoders_cache_can_be_trimmed_and_reordered() -> None:
-    cache = Cache(layers=1)
+    cache = DecoderKVCache(layers=1)
     cache.trim(0)
     cache.reorder(torch.tensor([0]))
     assert cache.length == 0

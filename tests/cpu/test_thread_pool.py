@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from regard.cpu.thread_pool import Crew
+from regard.cpu.thread_pool import ThreadPool
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def numbers() -> tuple[int, ...]:
 def test_each_has_its_share_and_the_caller_has_the_whole() -> None:
     before = numbers()
     assert set(before) == {4}
-    crew = Crew(2)
+    crew = ThreadPool(2)
     try:
         for _ in range(2):
             assert [set(done.result()) for done in crew.together([numbers, numbers])] == [{2}, {2}]
@@ -39,7 +39,7 @@ def test_what_fails_is_told_and_the_whole_comes_back() -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    crew = Crew(2)
+    crew = ThreadPool(2)
     try:
         first, second = crew.together([fail, lambda: None])
         assert isinstance(first.exception(), ValueError)

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from regard.config import read as read_settings
 from regard.data.sources import DataSettings, Files, read, valid_pairs
-from regard.data.stats import Account
+from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError
 
 ROWS = [("one", "eins"), ("two words", "zwei Wörter"), ("drei\u2028\x0b\x85 3", "三")]
 ALIGNED, TSV, JSONL = Files(source="s", target="t"), Files(tsv="f"), Files(jsonl="f")
 
 
-def texts(folder: Path, files: Files, **more: Any) -> tuple[list[tuple[str, str]], Account]:
-    account = Account()
+def texts(folder: Path, files: Files, **more: Any) -> tuple[list[tuple[str, str]], Stats]:
+    account = Stats()
     found = list(read([files], DataSettings(dir=str(folder), **more), account))
     assert account.read == len(found) + sum(account.dropped.values())
     return [(pair.source, pair.target) for pair in found], account

@@ -223,9 +223,9 @@ def test_dropout_needs_a_tokenizer_of_ours(tmp_path: Path) -> None:
     write(tmp_path, pairs(5))
     raw = json.loads(tokenizer().contents["tokenizer.json"])
     raw["normalizer"] = None
-    from regard.text.hf_tokenizer import FastTokenizer
+    from regard.text.hf_tokenizer import HFTokenizer
 
-    other = FastTokenizer({"tokenizer.json": json.dumps(raw).encode()}, tmp_path)
+    other = HFTokenizer({"tokenizer.json": json.dumps(raw).encode()}, tmp_path)
     assert len(cached(settings(tmp_path), other, tmp_path / "cache")) == 5
     with pytest.raises(ConfigError, match="dropout needs a tokenizer that regard has learnt"):
         cached(settings(tmp_path), other, tmp_path / "cache", dropout=0.1)

@@ -10,9 +10,9 @@ from toys import Babble, after, every_text, plain_beam, said_with_end
 
 from regard.decoding.beam import beam
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Opening
+from regard.decoding.request import Prompts
 from regard.decoding.rules import forbid
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.decoding.topk import best
 
 FORMS = ("plain", "paper")
@@ -22,8 +22,8 @@ PENALTIES = (-0.7, 0.0, 0.6, 1.0, 2.5)
 same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 
 
-def opening(*firsts: int, room: int | list[int], end: tuple[int, ...] = (0,), **more: object) -> Opening:
-    return Opening(first_BL=torch.tensor(firsts)[:, None], room=room, end=end, **more)  # type: ignore[arg-type]
+def opening(*firsts: int, room: int | list[int], end: tuple[int, ...] = (0,), **more: object) -> Prompts:
+    return Prompts(first_BL=torch.tensor(firsts)[:, None], room=room, end=end, **more)  # type: ignore[arg-type]
 
 
 def check(found: list[Hypothesis], expected: list[tuple[float, list[int]]]) -> None:
@@ -37,7 +37,7 @@ def check(found: list[Hypothesis], expected: list[tuple[float, list[int]]]) -> N
 @pytest.mark.parametrize("alpha", PENALTIES)
 @pytest.mark.parametrize(("vocab", "limit"), [(3, 5), (4, 4), (5, 3), (4, 5)])
 def test_a_beam_as_wide_as_the_space_finds_the_best_there_is(vocab: int, limit: int, alpha: float, form: str) -> None:
-    how = Search(beam=vocab**limit, n_best=5, length_penalty=alpha, length_form=form)  # type: ignore[arg-type]
+    how = SearchSettings(beam=vocab**limit, n_best=5, length_penalty=alpha, length_form=form)  # type: ignore[arg-type]
     babble = Babble(vocab, seed=vocab)
     for first, found in enumerate(beam(babble, opening(*range(6), room=limit), how)):
         texts = every_text(after(babble, [first]), limit, [0])
@@ -46,7 +46,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_there_is(vocab: int, limit: 
 
 
 searches = st.builds(
-    Search,
+    SearchSettings,
     beam=st.just(5),
     n_best=st.integers(1, 5),
     length_penalty=st.sampled_from(PENALTIES),
@@ -57,10 +57,10 @@ searches = st.builds(
 @same_each_time
 @given(searches, st.integers(2, 5), st.integers(3, 9), st.integers(1, 12), st.sampled_from(HABITS), SEEDS)
 def test_it_is_the_plain_search_that_never_stops_early(
-    how: Search, width: int, vocab: int, limit: int, habits: dict[str, float], seed: int
+    how: SearchSettings, width: int, vocab: int, limit: int, habits: dict[str, float], seed: int
 ) -> None:
     """Early stopping is exact: with it a batch finds what a search that always goes to the limit finds."""
-    how = Search(
+    how = SearchSettings(
         beam=width, n_best=min(how.n_best, width), length_penalty=how.length_penalty, length_form=how.length_form
     )
     babble = Babble(vocab, seed, **habits)
@@ -84,20 +84,20 @@ class Table:
 def test_a_long_text_that_wins_by_its_length_is_waited_for() -> None:
     """One token more would not be enough; eight are."""
     step = Table([0.0, 0.0, 0.0], [0.9, 0.0, 0.1], [0.001, 0.0, 0.999])
-    ((found,),) = beam(step, opening(1, room=9), Search(beam=2, length_penalty=2.0))
+    ((found,),) = beam(step, opening(1, room=9), SearchSettings(beam=2, length_penalty=2.0))
     assert found.tokens == [2] * 9
 
 
 def test_a_text_that_wins_although_it_is_longer_is_waited_for() -> None:
     """With a negative exponent the next length is the best that can still come, not the greatest."""
     step = Table([0.0, 0.0, 0.0], [0.3, 0.0, 0.7], [0.99, 0.0, 0.01])
-    ((found,),) = beam(step, opening(1, room=9), Search(beam=2, length_penalty=-1.0))
+    ((found,),) = beam(step, opening(1, room=9), SearchSettings(beam=2, length_penalty=-1.0))
     assert (found.tokens, found.end) == ([2], 0)
     assert step.calls < 9
 
 
 def test_it_stops_as_soon_as_nothing_better_can_come() -> None:
-    how = Search(beam=4, length_penalty=0.0)
+    how = SearchSettings(beam=4, length_penalty=0.0)
     babble = Babble(8, seed=1)
     beam(babble, opening(*range(8), room=200), how)
     assert len(babble.rows) < 60
@@ -109,7 +109,9 @@ def test_it_stops_as_soon_as_nothing_better_can_come() -> None:
 @pytest.mark.parametrize("alpha", PENALTIES)
 def test_a_beam_of_one_stops_where_greedy_search_stops(alpha: float) -> None:
     babble = Babble(6, seed=3)
-    for first, (found,) in enumerate(beam(babble, opening(*range(9), room=12), Search(beam=1, length_penalty=alpha))):
+    for first, (found,) in enumerate(
+        beam(babble, opening(*range(9), room=12), SearchSettings(beam=1, length_penalty=alpha))
+    ):
         said: list[int] = []
         while len(said) < 12 and said[-1:] != [0]:
             chances = babble.log_probabilities([first, *said])
@@ -119,7 +121,7 @@ def test_a_beam_of_one_stops_where_greedy_search_stops(alpha: float) -> None:
 
 def test_a_beam_may_be_wider_than_the_vocabulary() -> None:
     babble = Babble(3, seed=5)
-    how = Search(beam=50, n_best=50)
+    how = SearchSettings(beam=50, n_best=50)
     ((*found,),) = beam(babble, opening(1, room=2), how)
     assert len(found) == 1 + 2 * 3  # the end, or one of two and then any
     assert len({tuple(said_with_end(one)) for one in found}) == len(found)
@@ -130,7 +132,7 @@ def test_patience_stops_when_so_many_have_ended() -> None:
     runs = {}
     for patience in (0.25, 0.5, 1.0, 2.0, None):
         steps = babble.again()
-        ((found,),) = beam(steps, opening(4, room=60), Search(beam=8, length_penalty=2.0, patience=patience))
+        ((found,),) = beam(steps, opening(4, room=60), SearchSettings(beam=8, length_penalty=2.0, patience=patience))
         runs[patience] = (len(steps.rows), found.score)
     assert [runs[p] for p in (0.25, 0.5, 1.0, 2.0, None)] == sorted(runs.values())  # more patience: longer, no worse
     assert runs[0.25][0] < runs[None][0]
@@ -138,7 +140,7 @@ def test_patience_stops_when_so_many_have_ended() -> None:
 
 
 def test_patience_waits_for_as_many_as_are_asked_for() -> None:
-    (found,) = beam(Babble(6, seed=2), opening(4, room=60), Search(beam=8, n_best=8, patience=0.1))
+    (found,) = beam(Babble(6, seed=2), opening(4, room=60), SearchSettings(beam=8, n_best=8, patience=0.1))
     assert len(found) == 8
     assert all(one.ended for one in found)
 
@@ -150,7 +152,7 @@ def test_of_equals_the_lower_token_of_the_better_row_comes_first() -> None:
 
         def reorder(self, rows: torch.Tensor) -> None: ...
 
-    found = beam(Indifferent(), opening(0, 0, room=2, end=()), Search(beam=3, n_best=3))
+    found = beam(Indifferent(), opening(0, 0, room=2, end=()), SearchSettings(beam=3, n_best=3))
     assert [[one.tokens for one in each] for each in found] == [[[0, 0], [0, 1], [0, 2]]] * 2
 
 
@@ -167,7 +169,7 @@ def test_best_is_a_stable_sort(rows: list[list[float]], data: st.DataObject) -> 
 
 def test_limits_may_differ_and_nothing_is_a_text() -> None:
     rooms = [0, 1, 2, 5]
-    how = Search(beam=3, n_best=3)
+    how = SearchSettings(beam=3, n_best=3)
     babble = Babble(7, seed=9)
     together = beam(babble.again(), opening(1, 2, 3, 4, room=rooms), how)
     alone = [
@@ -181,19 +183,23 @@ def test_limits_may_differ_and_nothing_is_a_text() -> None:
 
 def test_without_room_no_step_is_made() -> None:
     babble = Babble(7, seed=9)
-    assert [[one.tokens for one in each] for each in beam(babble, opening(1, 2, room=0), Search(beam=3))] == [[[]]] * 2
-    assert beam(babble, opening(1, room=9), Search(beam=3, max_new=0))[0][0].tokens == []
+    assert [[one.tokens for one in each] for each in beam(babble, opening(1, 2, room=0), SearchSettings(beam=3))] == [
+        [[]]
+    ] * 2
+    assert beam(babble, opening(1, room=9), SearchSettings(beam=3, max_new=0))[0][0].tokens == []
     assert babble.rows == []
 
 
 def test_no_sentences_no_hypotheses() -> None:
-    assert beam(Babble(4, 0), Opening(first_BL=torch.zeros(0, 1, dtype=torch.long), room=4), Search(beam=2)) == []
+    assert (
+        beam(Babble(4, 0), Prompts(first_BL=torch.zeros(0, 1, dtype=torch.long), room=4), SearchSettings(beam=2)) == []
+    )
 
 
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_ragged_prefixes_are_said_first_and_counted(width: int) -> None:
     prefixes = [[], [3], [2, 2, 5], [1, 4, 1, 0]]
-    how = Search(beam=width, n_best=width)
+    how = SearchSettings(beam=width, n_best=width)
     babble = Babble(6, seed=4)
     together = beam(babble.again(), opening(1, 1, 1, 1, room=6, prefixes=prefixes, never=[5]), how)
     for prefix, found in zip(prefixes, together, strict=True):
@@ -209,7 +215,7 @@ def test_ragged_prefixes_are_said_first_and_counted(width: int) -> None:
 
 
 def test_two_end_tokens_do_not_make_two_texts() -> None:
-    how = Search(beam=9, n_best=9)
+    how = SearchSettings(beam=9, n_best=9)
     for found in beam(Babble(5, seed=8), opening(1, 2, 3, room=4, end=(0, 4)), how):
         texts = [tuple(one.tokens) for one in found]
         assert len(set(texts)) == len(texts) == 9
@@ -217,18 +223,18 @@ def test_two_end_tokens_do_not_make_two_texts() -> None:
 
 
 def test_when_everything_is_forbidden_the_text_stops_there() -> None:
-    how = Search(beam=3, n_best=2, no_repeat_ngram=1)
+    how = SearchSettings(beam=3, n_best=2, no_repeat_ngram=1)
     for width, never in itertools.product((1, 3), ([], [0])):
-        how = Search(beam=width, no_repeat_ngram=1)
+        how = SearchSettings(beam=width, no_repeat_ngram=1)
         ((found,),) = beam(Babble(4, seed=1), opening(1, room=9, never=never), how)
         assert len(found.tokens) <= 2 if never else 3
         assert found.ended == (not never)
-    ((stuck,),) = beam(Babble(2, seed=1), opening(1, room=9), Search(beam=3), rules=[forbid([0, 1])])
+    ((stuck,),) = beam(Babble(2, seed=1), opening(1, room=9), SearchSettings(beam=3), rules=[forbid([0, 1])])
     assert (stuck.tokens, stuck.score, stuck.ended) == ([], 0.0, False)
 
 
 def test_the_minimum_length_is_kept_and_the_score_is_the_models() -> None:
-    how = Search(beam=4, n_best=4, min_new=5, length_penalty=0.6, length_form="paper")
+    how = SearchSettings(beam=4, n_best=4, min_new=5, length_penalty=0.6, length_form="paper")
     for found in beam(Babble(5, seed=6), opening(1, 2, 3, room=9), how):
         assert all(len(one.tokens) >= 5 for one in found)
         for one in found:
@@ -238,7 +244,7 @@ def test_the_minimum_length_is_kept_and_the_score_is_the_models() -> None:
 
 
 def test_penalties_move_the_score_but_not_the_log_probabilities() -> None:
-    how = Search(beam=4, repetition_penalty=1.5, presence_penalty=0.3, frequency_penalty=0.2)
+    how = SearchSettings(beam=4, repetition_penalty=1.5, presence_penalty=0.3, frequency_penalty=0.2)
     babble = Babble(5, seed=6)
     ((found,),) = beam(babble.again(), opening(1, room=9), how)
     said = said_with_end(found)

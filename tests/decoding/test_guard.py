@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.guard import ROUNDS, attempts, faults, is_copy, rounds
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_copies() -> None:
 
 
 def test_every_attempt_forbids_more() -> None:
-    found = attempts(Search(beam=5, n_best=3))
+    found = attempts(SearchSettings(beam=5, n_best=3))
     assert [one.no_repeat_ngram for one in found] == [4, 3, 2]
     assert [one.beam for one in found] == [5, 1, 1]
 

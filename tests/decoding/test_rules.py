@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.request import NOTHING, Opening
-from regard.decoding.settings import Search
+from regard.decoding.request import NOTHING, Prompts
+from regard.decoding.settings import SearchSettings
 
 NO = -math.inf
 
@@ -97,8 +97,8 @@ def test_a_filter_always_leaves_something() -> None:
 
 
 def test_the_order_can_be_read_off_the_list() -> None:
-    opening = Opening(first_BL=torch.zeros(1, 2, dtype=torch.long), room=9, end=[1], never=[3])
-    everything = Search(
+    opening = Prompts(first_BL=torch.zeros(1, 2, dtype=torch.long), room=9, end=[1], never=[3])
+    everything = SearchSettings(
         temperature=0.5,
         top_k=3,
         top_p=0.9,
@@ -122,8 +122,8 @@ def test_the_order_can_be_read_off_the_list() -> None:
 
 
 def test_unless_asked_there_are_no_rules() -> None:
-    assert rules.rules_for(Search(), Opening(first_BL=torch.zeros(1, 1), room=1)) == []
-    assert rules.drawing_rules(Search(temperature=1.0)) == []
+    assert rules.rules_for(SearchSettings(), Prompts(first_BL=torch.zeros(1, 1), room=1)) == []
+    assert rules.drawing_rules(SearchSettings(temperature=1.0)) == []
 
 
 hf = pytest.importorskip("transformers", reason="the second opinion is not installed")

@@ -3,9 +3,9 @@ import torch
 from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
-from regard.decoding.request import NOTHING, Opening
+from regard.decoding.request import NOTHING, Prompts
 from regard.decoding.score import log_probabilities, scored
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 
 def test_of_each_token_at_its_place() -> None:
@@ -22,8 +22,8 @@ def test_half_precision_is_summed_in_full() -> None:
 
 def test_a_target_scores_as_the_hypothesis_that_it_is() -> None:
     babble = Babble(6, seed=2)
-    how = Search(beam=4, n_best=4, length_penalty=0.6, length_form="paper")
-    (found,) = beam(babble, Opening(first_BL=torch.tensor([[3]]), room=8, end=[0]), how)
+    how = SearchSettings(beam=4, n_best=4, length_penalty=0.6, length_form="paper")
+    (found,) = beam(babble, Prompts(first_BL=torch.tensor([[3]]), room=8, end=[0]), how)
     targets = [said_with_end(one) for one in found]
     longest = max(map(len, targets))
     assert {one.ended for one in found} == {True, False}
@@ -40,5 +40,5 @@ def test_a_target_scores_as_the_hypothesis_that_it_is() -> None:
 
 
 def test_an_empty_target() -> None:
-    (nothing,) = scored(torch.zeros(1, 0, 5), [[]], Search())
+    (nothing,) = scored(torch.zeros(1, 0, 5), [[]], SearchSettings())
     assert (nothing.tokens, nothing.score, nothing.ended) == ([], 0.0, False)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from regard.config import plain, read
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError
 
 
@@ -51,29 +51,29 @@ from regard.errors import ConfigError
 )
 def test_what_cannot_be_is_refused_by_name(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        Search(**settings)
+        SearchSettings(**settings)
 
 
 def test_a_file_can_hold_it() -> None:
-    settings = Search(beam=4, n_best=2, length_form="paper", length_penalty=0.6, patience=2.0, max_new=10)
-    assert read(Search, plain(settings), "here") == settings
-    assert read(Search, {"length_penalty": 1}, "here") == Search()
+    settings = SearchSettings(beam=4, n_best=2, length_form="paper", length_penalty=0.6, patience=2.0, max_new=10)
+    assert read(SearchSettings, plain(settings), "here") == settings
+    assert read(SearchSettings, {"length_penalty": 1}, "here") == SearchSettings()
     with pytest.raises(ConfigError, match="here: unknown key 'beams' - did you mean 'beam'"):
-        read(Search, {"beams": 4}, "here")
+        read(SearchSettings, {"beams": 4}, "here")
 
 
 def test_the_papers_length_penalty() -> None:
-    settings = Search(length_form="paper", length_penalty=0.6)
+    settings = SearchSettings(length_form="paper", length_penalty=0.6)
     assert settings.penalty(1) == 1.0
     assert settings.penalty(7) == pytest.approx(2**0.6)
     assert settings.score(-3.0, 7) == pytest.approx(-3.0 / 2**0.6)
 
 
 def test_the_plain_length_penalty() -> None:
-    assert Search(length_penalty=1.0).score(-6.0, 4) == -1.5
-    assert Search(length_penalty=0.0).score(-6.0, 4) == -6.0
-    assert Search(length_penalty=-1.0).score(-6.0, 4) == -24.0
+    assert SearchSettings(length_penalty=1.0).score(-6.0, 4) == -1.5
+    assert SearchSettings(length_penalty=0.0).score(-6.0, 4) == -6.0
+    assert SearchSettings(length_penalty=-1.0).score(-6.0, 4) == -24.0
 
 
 def test_nothing_said_scores_nothing() -> None:
-    assert Search(length_penalty=2.0).score(0.0, 0) == 0.0
+    assert SearchSettings(length_penalty=2.0).score(0.0, 0) == 0.0

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
 STATES = 997
 
@@ -51,15 +51,15 @@ class Babble:
         return [logit - whole for logit in logits]
 
 
-Ask = Callable[[Sequence[int]], list[float]]
+StepRequest = Callable[[Sequence[int]], list[float]]
 """What was said -> log-probabilities of the next token."""
 
 
-def after(babble: Babble, first: Sequence[int]) -> Ask:
+def after(babble: Babble, first: Sequence[int]) -> StepRequest:
     return lambda said: babble.log_probabilities([*first, *said])
 
 
-def every_text(ask: Ask, limit: int, end: Sequence[int]) -> Iterator[tuple[list[int], list[float]]]:
+def every_text(ask: StepRequest, limit: int, end: Sequence[int]) -> Iterator[tuple[list[int], list[float]]]:
     """All that can be said, the end token included, with its log-probabilities."""
 
     def go_on(said: list[int], own: list[float]) -> Iterator[tuple[list[int], list[float]]]:
@@ -72,7 +72,9 @@ def every_text(ask: Ask, limit: int, end: Sequence[int]) -> Iterator[tuple[list[
     return go_on([], [])
 
 
-def plain_beam(ask: Ask, limit: int, end: Sequence[int], settings: Search) -> list[tuple[float, list[int]]]:
+def plain_beam(
+    ask: StepRequest, limit: int, end: Sequence[int], settings: SearchSettings
+) -> list[tuple[float, list[int]]]:
     """Beam search in plain Python, always to the limit: no early stopping, no batch, no tensors."""
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     finished: list[tuple[float, list[int]]] = []

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.text.learn import TokenizerSettings, learn
 
 ENGLISH = ["The keeper counts the boats.", "He reads a book.", "The boats are old and the book is new.", "Fish!"]
@@ -26,7 +26,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def toy() -> Translator:
+def toy() -> TranslationModel:
     tokenizer = learn(TokenizerSettings(vocab=300, tags=("de",)), ENGLISH, GERMAN)
     network = Seq2Seq(
         Seq2SeqConfig(vocab=304, width=32, heads=4, inner=64, encoder_layers=2, decoder_layers=2, context=40)
@@ -38,8 +38,8 @@ def toy() -> Translator:
     assert tokenizer.start is not None
     assert tokenizer.end is not None
     assert tokenizer.pad is not None
-    generation = Generation(start=tokenizer.start, end=(tokenizer.end,), pad=tokenizer.pad, max_new=12)
-    return Translator(network.eval(), generation, tokenizer, Path("toy"))
+    generation = GenerationConfig(start=tokenizer.start, end=(tokenizer.end,), pad=tokenizer.pad, max_new=12)
+    return TranslationModel(network.eval(), generation, tokenizer, Path("toy"))
 
 
 @pytest.fixture(scope="session")

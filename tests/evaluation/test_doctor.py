@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import InputTooLong, TaskError, UsageError
 from regard.evaluation import doctor
 from regard.evaluation.decode import translate, translator
 from regard.evaluation.doctor import Patient, canonical, countings, examine, searches
 from regard.evaluation.translation import bleu
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 from regard.tasks.base import Model
 
 Pairs = list[tuple[str, str]]
 
 
 def test_from_a_beam() -> None:
-    base = Search(beam=4, length_penalty=0.6, length_form="paper", max_new=12)
+    base = SearchSettings(beam=4, length_penalty=0.6, length_form="paper", max_new=12)
     found = searches(base)
     assert [(about, change) for about, change, _ in found] == [
         ("beam", "beam 1"),
@@ -33,7 +33,7 @@ def test_from_a_beam() -> None:
 
 def test_from_greedy_search() -> None:
     """A length penalty does nothing there, so it is shown with a beam; beam 4 as it is comes once only."""
-    found = searches(Search(length_penalty=0.6, length_form="paper"))
+    found = searches(SearchSettings(length_penalty=0.6, length_form="paper"))
     assert [change for _, change, _ in found] == [
         "beam 4",
         "beam 8",
@@ -46,7 +46,7 @@ def test_from_greedy_search() -> None:
 
 
 def test_a_penalty_of_nothing_has_no_form() -> None:
-    base = Search(beam=2, length_penalty=0.0, length_form="paper")
+    base = SearchSettings(beam=2, length_penalty=0.0, length_form="paper")
     assert "none" not in [change for _, change, _ in searches(base)]
 
 
@@ -67,16 +67,18 @@ def test_only_the_counting() -> None:
     assert len(examine(outputs, references).notes) == 2
 
 
-def test_each_search_is_made_once(toy: Translator, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Search] = []
+def test_each_search_is_made_once(toy: TranslationModel, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SearchSettings] = []
 
-    def counted(model: Translator, sources: list[str], settings: Search, *rest: object, **more: object) -> object:
+    def counted(
+        model: TranslationModel, sources: list[str], settings: SearchSettings, *rest: object, **more: object
+    ) -> object:
         made.append(canonical(settings))
         return translate(model, sources, settings, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(doctor, "translate", counted)
     sources, references = (list(side) for side in zip(*pairs, strict=True))
-    base = Search(beam=2, max_new=6)
+    base = SearchSettings(beam=2, max_new=6)
     outputs = translate(toy, sources, base).texts
     steps: list[tuple[int, int]] = []
     found = examine(
@@ -90,15 +92,15 @@ def test_each_search_is_made_once(toy: Translator, pairs: Pairs, monkeypatch: py
     assert steps[-1] == (24, 24)
     assert steps == sorted(steps)
     by_change = {line.change: line for line in found.lines}
-    greedy = translate(toy, sources, Search(max_new=6)).texts
+    greedy = translate(toy, sources, SearchSettings(max_new=6)).texts
     assert by_change["beam 1"].figure == bleu(greedy, references)
     assert any(note.startswith("averaging") for note in found.notes)
 
 
-def test_translations_are_those_of_the_model(toy: Translator, pairs: Pairs) -> None:
+def test_translations_are_those_of_the_model(toy: TranslationModel, pairs: Pairs) -> None:
     sources = [pairs[0][0], "", pairs[2][0], "  ", *[source for source, _ in pairs] * 10]
     ticks: list[int] = []
-    found = translate(toy, sources, Search(beam=2, max_new=6), ticks.append)
+    found = translate(toy, sources, SearchSettings(beam=2, max_new=6), ticks.append)
     expected = [toy.translate(source, beam=2, max_new=6) if source.strip() else "" for source in sources]
     assert found.texts == [text.replace("\n", " ").replace("\r", " ") for text in expected]
     assert ticks[-1] == len(sources)
@@ -106,21 +108,21 @@ def test_translations_are_those_of_the_model(toy: Translator, pairs: Pairs) -> N
     assert found.sentences_per_second == pytest.approx(len(sources) / found.seconds)
 
 
-def test_too_long_is_said_first(toy: Translator) -> None:
+def test_too_long_is_said_first(toy: TranslationModel) -> None:
     with pytest.raises(InputTooLong, match=r"test\.en:2: has .* at most 40"):
-        translate(toy, ["Fish!", "Fish! " * 50], Search(), name="test.en")
+        translate(toy, ["Fish!", "Fish! " * 50], SearchSettings(), name="test.en")
 
 
-def test_the_language_that_is_asked_for(toy: Translator) -> None:
+def test_the_language_that_is_asked_for(toy: TranslationModel) -> None:
     with pytest.raises(UsageError, match="does not know 'fr'"):
-        translate(toy, ["Fish!"], Search(), to="fr")
+        translate(toy, ["Fish!"], SearchSettings(), to="fr")
     tag = toy.tokenizer.id_of(">>de<<")
     assert toy.source_ids("Fish!", "de") == [tag, *toy.tokenizer.encode("Fish!")]
-    found = translate(toy, ["Fish!", ""], Search(max_new=6), to="de")
+    found = translate(toy, ["Fish!", ""], SearchSettings(max_new=6), to="de")
     assert found.texts == [toy.translate("Fish!", max_new=6, to="de").replace("\n", " ").replace("\r", " "), ""]
 
 
-def test_not_every_model_translates(toy: Translator) -> None:
+def test_not_every_model_translates(toy: TranslationModel) -> None:
     assert translator(toy) is toy
     with pytest.raises(TaskError, match="family seq2seq"):
         translator(Model(toy.network, toy.generation, None, Path("other")))

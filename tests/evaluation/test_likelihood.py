@@ -9,12 +9,12 @@ from torch.nn import functional
 
 from regard.evaluation import likelihood
 from regard.evaluation.likelihood import forced, likelihoods, perplexity, target_tokens
-from regard.tasks import Translator
+from regard.tasks import TranslationModel
 
 Pairs = list[tuple[str, str]]
 
 
-def by_hand(model: Translator, source: str, target: str) -> list[float]:
+def by_hand(model: TranslationModel, source: str, target: str) -> list[float]:
     """One pair, one token after the other, with torch's own cross-entropy."""
     said = model.tokenizer.encode_target(target)
     assert said[-1] == model.tokenizer.end
@@ -27,7 +27,7 @@ def by_hand(model: Translator, source: str, target: str) -> list[float]:
     return found
 
 
-def test_by_hand(toy: Translator, pairs: Pairs) -> None:
+def test_by_hand(toy: TranslationModel, pairs: Pairs) -> None:
     found = list(likelihoods(toy, pairs))
     for one, (source, target) in zip(found, pairs, strict=True):
         expected = by_hand(toy, source, target)
@@ -40,7 +40,7 @@ def test_by_hand(toy: Translator, pairs: Pairs) -> None:
         assert one.pieces[-1] == "</s>"
 
 
-def test_perplexity_by_hand(toy: Translator, pairs: Pairs) -> None:
+def test_perplexity_by_hand(toy: TranslationModel, pairs: Pairs) -> None:
     values = [value for pair in pairs for value in by_hand(toy, *pair)]
     found = perplexity(likelihoods(toy, pairs))
     assert (found.tokens, found.pairs, found.left_out) == (len(values), 4, 0)
@@ -49,7 +49,7 @@ def test_perplexity_by_hand(toy: Translator, pairs: Pairs) -> None:
     assert found.per_word == pytest.approx(math.exp(-sum(values) / found.words), rel=1e-4)
 
 
-def test_what_knows_nothing_wavers_between_all(toy: Translator, pairs: Pairs) -> None:
+def test_what_knows_nothing_wavers_between_all(toy: TranslationModel, pairs: Pairs) -> None:
     blank = copy.deepcopy(toy)
     with torch.no_grad():
         for parameter in blank.network.parameters():
@@ -58,7 +58,7 @@ def test_what_knows_nothing_wavers_between_all(toy: Translator, pairs: Pairs) ->
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_as_the_search_reports_it(toy: Translator, pairs: Pairs, beam: int) -> None:
+def test_as_the_search_reports_it(toy: TranslationModel, pairs: Pairs, beam: int) -> None:
     """The same tokens have the same log-probabilities, whether the search found them or they are given."""
     sources = [source for source, _ in pairs]
     for source, found in zip(sources, toy.translations(sources, beam=beam, n_best=beam, max_new=8), strict=True):
@@ -71,7 +71,7 @@ def test_as_the_search_reports_it(toy: Translator, pairs: Pairs, beam: int) -> N
             assert again.log_probability == pytest.approx(one.log_probability, abs=1e-3)
 
 
-def test_the_language_is_read_with_the_source(toy: Translator, pairs: Pairs) -> None:
+def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pairs) -> None:
     source, target = pairs[0]
     (found,) = likelihoods(toy, [pairs[0]], to="de")
     tag = toy.tokenizer.id_of(">>de<<")
@@ -81,7 +81,7 @@ def test_the_language_is_read_with_the_source(toy: Translator, pairs: Pairs) -> 
     assert found.log_probability != next(likelihoods(toy, [pairs[0]])).log_probability
 
 
-def test_company_changes_nothing(toy: Translator, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_company_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [pairs[i % 4] for i in range(23)]
     together = list(likelihoods(toy, many))
     monkeypatch.setattr(likelihood, "POSITIONS", 30)
@@ -94,7 +94,7 @@ def test_company_changes_nothing(toy: Translator, pairs: Pairs, monkeypatch: pyt
         assert one.log_probabilities == pytest.approx(third.log_probabilities, abs=1e-4)
 
 
-def test_what_has_no_score(toy: Translator) -> None:
+def test_what_has_no_score(toy: TranslationModel) -> None:
     given = [("", "Fisch!"), ("Fish!", ""), ("Fish! " * 40, "Fisch!"), ("Fish!", "Fisch! " * 40), ("Fish!", "Fisch!")]
     found = list(likelihoods(toy, given))
     assert [one.fault[:6] for one in found] == ["the so", "", "longer", "longer", ""]
@@ -112,6 +112,6 @@ def test_a_line_without_spaces_is_one_long_word() -> None:
     assert math.isnan(likelihood.Perplexity().per_token)
 
 
-def test_the_end_is_said_once(toy: Translator) -> None:
+def test_the_end_is_said_once(toy: TranslationModel) -> None:
     assert target_tokens(toy, "Fisch!") == toy.tokenizer.encode_target("Fisch!")
     assert target_tokens(toy, "") == [toy.tokenizer.end]

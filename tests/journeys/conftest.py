@@ -11,10 +11,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from regard.cli.main import main
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
-from regard.weights import checkpoint
-from regard.weights.directory import Stored
+from regard.weights.checkpoint import write_model
+from regard.weights.directory import Checkpoint
 
 SENTENCES = """I ate an apple after lunch and gave the rest to the dog.
 The animal did not cross the street because it was too tired.
@@ -41,11 +41,11 @@ def byte_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_model(directory: Path, config: BlockConfig, generation: Generation, tokenizer: Tokenizer | None) -> Path:
+def make_model(directory: Path, config: BlockConfig, generation: GenerationConfig, tokenizer: Tokenizer | None) -> Path:
     model = build(config)
     initialize(model, seed=7)
     directory.mkdir()
-    checkpoint.write(directory, Stored(model.eval(), generation))
+    write_model(directory, Checkpoint(model.eval(), generation))
     if tokenizer is not None:
         tokenizer.save(str(directory / "tokenizer.json"))
     return directory
@@ -57,15 +57,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory, byte_tokenizer: Tokenizer)
     root = tmp_path_factory.mktemp("models")
     vocab = byte_tokenizer.get_vocab_size()
     sizes = {"vocab": vocab, "width": 32, "layers": 2, "heads": 4, "inner": 64, "context": 48}
-    writing = Generation(start=1, end=(2,), pad=0, never=(0, 1, 3))
+    writing = GenerationConfig(start=1, end=(2,), pad=0, never=(0, 1, 3))
     made = {
         "writer": (DecoderConfig(**sizes, positions="rotary", norm_first=True), writing),
-        "reader": (EncoderConfig(**sizes, segments=2, embedding_norm=True), Generation(pad=0)),
-        "filler": (EncoderConfig(**sizes, head="masked_lm"), Generation(pad=0)),
-        "judge": (EncoderConfig(**sizes, head="classifier", labels=("bad", "good")), Generation(pad=0)),
+        "reader": (EncoderConfig(**sizes, segments=2, embedding_norm=True), GenerationConfig(pad=0)),
+        "filler": (EncoderConfig(**sizes, head="masked_lm"), GenerationConfig(pad=0)),
+        "judge": (EncoderConfig(**sizes, head="classifier", labels=("bad", "good")), GenerationConfig(pad=0)),
     }
-    folders = {name: write_model(root / name, *parts, byte_tokenizer) for name, parts in made.items()}
-    folders["mute"] = write_model(root / "mute", *made["writer"], None)
+    folders = {name: make_model(root / name, *parts, byte_tokenizer) for name, parts in made.items()}
+    folders["mute"] = make_model(root / "mute", *made["writer"], None)
     folders["translator"] = write_translator(root / "translator", root)
     return folders
 
@@ -92,7 +92,7 @@ def write_translator(directory: Path, root: Path) -> Path:
         positions="sinusoidal_halves",
         output_bias=True,
     )
-    write_model(directory, config, Generation(start=pad, end=(0,), pad=pad, never=(pad,), max_new=12), None)
+    make_model(directory, config, GenerationConfig(start=pad, end=(0,), pad=pad, never=(pad,), max_new=12), None)
     vocabulary = "{" + ", ".join(f'"{p}": {i}' for i, p in enumerate(pieces) if '"' not in p) + "}"
     (directory / "vocab.json").write_text(vocabulary, encoding="utf-8")
     for side in ("source.spm", "target.spm"):

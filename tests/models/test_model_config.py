@@ -34,8 +34,8 @@ def test_dropout_is_a_share(make: Make, value: float) -> None:
 @pytest.mark.parametrize("make", ALL)
 def test_heads_divide_the_width_or_have_a_width_of_their_own(make: Make) -> None:
     refused(make, "head_width", {"heads": 3})
-    assert make(heads=3, head_width=5).one_head == 5
-    assert make(heads=4).one_head == 2
+    assert make(heads=3, head_width=5).per_head_width == 5
+    assert make(heads=4).per_head_width == 2
 
 
 @pytest.mark.parametrize("make", ALL)

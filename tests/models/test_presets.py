@@ -42,5 +42,5 @@ def test_an_unknown_preset_that_is_near_to_nothing_names_them_all() -> None:
 def test_the_heads_of_the_llamas(name: str, heads: int, kv_heads: int, head_width: int, base: float) -> None:
     config = preset(name)
     assert isinstance(config, DecoderConfig)
-    assert (config.heads, config.kv_heads or config.heads, config.one_head) == (heads, kv_heads, head_width)
+    assert (config.heads, config.kv_heads or config.heads, config.per_head_width) == (heads, kv_heads, head_width)
     assert (config.rotary_base, config.norm_eps, config.norm) == (base, 1e-5, "rms")

@@ -11,7 +11,7 @@ from regard.weights.tensors import parameters
 
 def worked_out(config: BlockConfig) -> BlockConfig:
     """With the defaults that follow from other settings: transformers writes them out."""
-    return replace(config, head_width=config.one_head, kv_heads=config.kv_heads or config.heads)
+    return replace(config, head_width=config.per_head_width, kv_heads=config.kv_heads or config.heads)
 
 
 def same_model(one: regard.Model, other: regard.Model) -> None:

@@ -21,9 +21,9 @@ from their_models import PAD, Both, Pair, ragged
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Opening
+from regard.decoding.request import Prompts
 from regard.decoding.search import search
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.models.seq2seq import Memory
 
 LENGTHS = [9, 3, 1, 14, 6, 6]
@@ -78,9 +78,9 @@ def theirs(pair: Pair, ids_BS: Tensor, present_BS: Tensor, **settings: Any) -> l
     return [found[i : i + n] for i in range(0, len(found), n)]
 
 
-def ours(pair: Pair, ids_BS: Tensor, present_BS: Tensor, how: Search) -> list[list[Hypothesis]]:
+def ours(pair: Pair, ids_BS: Tensor, present_BS: Tensor, how: SearchSettings) -> list[list[Hypothesis]]:
     step = Translating(pair, ids_BS, present_BS, as_log_probabilities=how.repetition_penalty != 1.0)
-    opening = Opening(first_BL=torch.full((len(ids_BS), 1), PAD), room=ROOM, end=[END], never=[PAD])
+    opening = Prompts(first_BL=torch.full((len(ids_BS), 1), PAD), room=ROOM, end=[END], never=[PAD])
     return search(step, opening, how)
 
 
@@ -111,7 +111,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_translating(both: Both, name: str) -> None:
     for_them, for_us = SETTINGS[name]
-    how = Search(**{"beam": 4, "n_best": 3} | for_us)
+    how = SearchSettings(**{"beam": 4, "n_best": 3} | for_us)
     lengths: set[int] = set()
     for seed in SEEDS:
         pair = both("marian", seed)
@@ -132,7 +132,7 @@ def test_a_guess_is_sometimes_worse_and_never_better(both: Both) -> None:
         pair = both("marian", seed)
         ids_BS, present_BS = ragged(LENGTHS, seed=seed)
         guessed = theirs(pair, ids_BS, present_BS, num_beams=2, length_penalty=2.0, early_stopping=False)
-        exact = ours(pair, ids_BS, present_BS, Search(beam=2, length_penalty=2.0))
+        exact = ours(pair, ids_BS, present_BS, SearchSettings(beam=2, length_penalty=2.0))
         gains += [one.score - score for (one,), ((_, score),) in zip(exact, guessed, strict=True)]
     assert min(gains) > -1e-5
     assert max(gains) > 1e-3
@@ -158,7 +158,7 @@ class Continuing:
 def test_continuing(both: Both, name: str, beams: int) -> None:
     """The rules look at the prompt too: the repetition penalty (on logits: greedy search only) and the n-grams."""
     rules: dict[str, Any] = {"no_repeat_ngram_size": 2} | ({"repetition_penalty": 1.5} if beams == 1 else {})
-    how = Search(beam=beams, no_repeat_ngram=2, repetition_penalty=1.5 if beams == 1 else 1.0)
+    how = SearchSettings(beam=beams, no_repeat_ngram=2, repetition_penalty=1.5 if beams == 1 else 1.0)
     for seed in SEEDS:
         pair = both(name, seed)
         ids_BL, present_BL = ragged(LENGTHS, left=True, vocab=9, seed=seed)  # few words: they come again
@@ -175,6 +175,6 @@ def test_continuing(both: Both, name: str, beams: int) -> None:
             **rules,
         ).tolist()
         new = [row[ids_BL.shape[1] :] for row in rows]
-        opening = Opening(first_BL=ids_BL, present_BL=present_BL, room=ROOM, end=[END], never=[PAD])
+        opening = Prompts(first_BL=ids_BL, present_BL=present_BL, room=ROOM, end=[END], never=[PAD])
         found = search(Continuing(pair, present_BL), opening, how)
         assert [said(one) for (one,) in found] == [row[: row.index(END) + 1] if END in row else row for row in new]

@@ -9,7 +9,7 @@ from their_models import VARIANTS, Both, Pair, ragged
 from torch import Tensor
 
 import regard
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 
 # parts of theirs that no task of regard's needs, and that are therefore not kept
 NOT_OURS = ("cls.seq_relationship.",)
@@ -71,7 +71,7 @@ def test_there_and_back(both: Both, name: str, style: str, tmp_path: Path) -> No
 def test_no_special_tokens_is_said_aloud(both: Both, name: str, tmp_path: Path) -> None:
     """Left out, they would be their defaults: 58,100 for Marian, 50,256 for GPT-2, beyond these vocabularies."""
     pair = both(name)
-    unaware = type(pair.ours)(pair.ours.network, Generation(), None, pair.directory)
+    unaware = type(pair.ours)(pair.ours.network, GenerationConfig(), None, pair.directory)
     unaware.save(tmp_path / "for them", "huggingface")
     theirs = type(pair.theirs).from_pretrained(tmp_path / "for them")
     for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
@@ -81,7 +81,7 @@ def test_no_special_tokens_is_said_aloud(both: Both, name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["marian", "gpt2", "llama"])
 def test_how_to_generate_is_said(both: Both, name: str, tmp_path: Path) -> None:
     pair = both(name)
-    told = Generation(start=3, end=(4, 5), pad=6, never=(7, 8), max_new=9)
+    told = GenerationConfig(start=3, end=(4, 5), pad=6, never=(7, 8), max_new=9)
     type(pair.ours)(pair.ours.network, told, None, pair.directory).save(tmp_path / "for them", "huggingface")
     theirs = type(pair.theirs).from_pretrained(tmp_path / "for them").generation_config
     start = theirs.decoder_start_token_id if pair.family == "marian" else theirs.bos_token_id

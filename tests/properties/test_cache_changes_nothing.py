@@ -8,24 +8,26 @@ from hypothesis import strategies as st
 from small_models import Batch, batches, close, cuts, decoders, random_ids, seeds, translators
 from torch import Tensor
 
-from regard.blocks.kv_cache import Cache
+from regard.blocks.kv_cache import DecoderKVCache
 from regard.models import Decoder, Seq2Seq
 from regard.models.seq2seq import Memory
 
-Read = Callable[[Tensor, Tensor, Cache | None], Tensor]
+Read = Callable[[Tensor, Tensor, DecoderKVCache | None], Tensor]
 
 
-def in_pieces(read: Read, batch: Batch, cache: Cache, pieces: list[slice]) -> Tensor:
+def in_pieces(read: Read, batch: Batch, cache: DecoderKVCache, pieces: list[slice]) -> Tensor:
     return torch.cat([read(batch.ids_BL[:, piece], batch.present_BL[:, piece], cache) for piece in pieces], dim=1)
 
 
-def check_pieces(read: Read, cache: Cache, batch: Batch, pieces: list[slice]) -> None:
+def check_pieces(read: Read, cache: DecoderKVCache, batch: Batch, pieces: list[slice]) -> None:
     whole = read(batch.ids_BL, batch.present_BL, None)
     close(in_pieces(read, batch, cache, pieces), whole)
     assert cache.length == batch.ids_BL.shape[1]
 
 
-def check_going_back(read: Read, cache: Cache, batch: Batch, pieces: list[slice], back_to: int, seed: int) -> None:
+def check_going_back(
+    read: Read, cache: DecoderKVCache, batch: Batch, pieces: list[slice], back_to: int, seed: int
+) -> None:
     """Read, read on with something else, forget that, and read what should have been read."""
     whole = read(batch.ids_BL, batch.present_BL, None)
     in_pieces(read, batch, cache, pieces)
@@ -36,7 +38,9 @@ def check_going_back(read: Read, cache: Cache, batch: Batch, pieces: list[slice]
     close(read(batch.ids_BL[:, rest], batch.present_BL[:, rest], cache), whole[:, rest])
 
 
-def check_reordering(read_rows: Callable[[Tensor], Read], cache: Cache, batch: Batch, at: int, rows: Tensor) -> None:
+def check_reordering(
+    read_rows: Callable[[Tensor], Read], cache: DecoderKVCache, batch: Batch, at: int, rows: Tensor
+) -> None:
     """Some rows leave, others are doubled, as in beam search."""
     everyone = torch.arange(len(batch.ids_BL))
     read_rows(everyone)(batch.ids_BL[:, :at], batch.present_BL[:, :at], cache)

@@ -14,11 +14,11 @@ from torch import Tensor
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Opening
+from regard.decoding.request import Prompts
 from regard.decoding.sample import seed_for
 from regard.decoding.score import scored
 from regard.decoding.search import search
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.models import Decoder, Seq2Seq
 from regard.models.seq2seq import Memory
 
@@ -54,9 +54,9 @@ class Continuing:
         self.cache.reorder(rows_R)
 
 
-def start(count: int, **more: object) -> Opening:
+def start(count: int, **more: object) -> Prompts:
     first = torch.full((count, 1), START)
-    return Opening(first_BL=first, room=ROOM, end=END, never=[START], **more)  # type: ignore[arg-type]
+    return Prompts(first_BL=first, room=ROOM, end=END, never=[START], **more)  # type: ignore[arg-type]
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -67,12 +67,12 @@ def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
 
 
 @st.composite
-def searches(draw: st.DrawFn, rewards: bool = False) -> Search:
+def searches(draw: st.DrawFn, rewards: bool = False) -> SearchSettings:
     """Of any kind, beams most often."""
     sampling = draw(st.integers(0, 3)) == 0
     width = 1 if sampling else draw(st.integers(1, 5))
     kind = {"temperature": draw(st.sampled_from([0.5, 1.0, 2.0])), "top_p": 0.9} if sampling else {"beam": width}
-    return Search(
+    return SearchSettings(
         **kind,
         n_best=draw(st.integers(1, 3 if sampling else width)),
         seed=draw(st.integers(0, 99)),
@@ -86,13 +86,13 @@ def searches(draw: st.DrawFn, rewards: bool = False) -> Search:
     )
 
 
-def own_seeds(rows: list[Tensor], how: Search) -> list[int]:
+def own_seeds(rows: list[Tensor], how: SearchSettings) -> list[int]:
     return [seed_for(how.seed, row[0].tolist()) for row in rows]
 
 
 @settings(max_examples=40)
 @given(translators(), batches(), searches(rewards=True))
-def test_translating_alone_is_translating_in_a_batch(model: Seq2Seq, batch: Batch, how: Search) -> None:
+def test_translating_alone_is_translating_in_a_batch(model: Seq2Seq, batch: Batch, how: SearchSettings) -> None:
     seeds_B = own_seeds(batch.rows, how)
     step = Translating(model, batch.ids_BL, batch.present_BL)
     together = search(step, start(len(batch.rows), seeds=seeds_B), how)
@@ -103,7 +103,7 @@ def test_translating_alone_is_translating_in_a_batch(model: Seq2Seq, batch: Batc
 
 @settings(max_examples=40)
 @given(decoders(), batches(longest=6), searches(rewards=True))
-def test_continuing_alone_is_continuing_in_a_batch(model: Decoder, batch: Batch, how: Search) -> None:
+def test_continuing_alone_is_continuing_in_a_batch(model: Decoder, batch: Batch, how: SearchSettings) -> None:
     rows = batch.rows
     longest = batch.ids_BL.shape[1]
     ids_BL, present_BL = torch.zeros_like(batch.ids_BL), torch.zeros_like(batch.present_BL)
@@ -111,17 +111,17 @@ def test_continuing_alone_is_continuing_in_a_batch(model: Decoder, batch: Batch,
         ids_BL[i, longest - row.shape[1] :], present_BL[i, longest - row.shape[1] :] = row[0], True
     room = [CONTEXT - longest] * len(rows)
     seeds_B = own_seeds(rows, how)
-    opening = Opening(first_BL=ids_BL, present_BL=present_BL, room=room, end=END, seeds=seeds_B)
+    opening = Prompts(first_BL=ids_BL, present_BL=present_BL, room=room, end=END, seeds=seeds_B)
     together = search(Continuing(model, present_BL), opening, how)
     for row, seed, found in zip(rows, seeds_B, together, strict=True):
-        alone = Opening(first_BL=row, room=CONTEXT - longest, end=END, seeds=[seed])
+        alone = Prompts(first_BL=row, room=CONTEXT - longest, end=END, seeds=[seed])
         same(found, search(Continuing(model, torch.ones_like(row, dtype=torch.bool)), alone, how)[0])
 
 
 @settings(max_examples=30)
 @given(translators(), batches(), st.sampled_from([-0.5, 0.0, 1.0, 2.0]))
 def test_a_beam_of_one_is_greedy_search(model: Seq2Seq, batch: Batch, alpha: float) -> None:
-    how, opening = Search(length_penalty=alpha), start(len(batch.rows))
+    how, opening = SearchSettings(length_penalty=alpha), start(len(batch.rows))
     plain = Translating(model, batch.ids_BL, batch.present_BL)
     said = greedy(lambda ids: plain(ids), opening.first_BL, max_new=ROOM, end=END, never=[START])
     found = beam(Translating(model, batch.ids_BL, batch.present_BL), opening, how)
@@ -130,7 +130,7 @@ def test_a_beam_of_one_is_greedy_search(model: Seq2Seq, batch: Batch, alpha: flo
 
 @settings(max_examples=40)
 @given(translators(), batches(), searches())
-def test_teacher_forcing_gives_the_same_scores(model: Seq2Seq, batch: Batch, how: Search) -> None:
+def test_teacher_forcing_gives_the_same_scores(model: Seq2Seq, batch: Batch, how: SearchSettings) -> None:
     found = search(Translating(model, batch.ids_BL, batch.present_BL), start(len(batch.rows)), how)
     for row, hypotheses in zip(batch.rows, found, strict=True):
         for one in hypotheses:
@@ -143,7 +143,7 @@ def test_teacher_forcing_gives_the_same_scores(model: Seq2Seq, batch: Batch, how
 
 @settings(max_examples=40)
 @given(translators(), batches(), searches(rewards=True))
-def test_the_best_come_first_and_each_comes_once(model: Seq2Seq, batch: Batch, how: Search) -> None:
+def test_the_best_come_first_and_each_comes_once(model: Seq2Seq, batch: Batch, how: SearchSettings) -> None:
     for found in search(Translating(model, batch.ids_BL, batch.present_BL), start(len(batch.rows)), how):
         assert 1 <= len(found) <= how.n_best
         for one in found:
@@ -161,7 +161,7 @@ def test_the_best_come_first_and_each_comes_once(model: Seq2Seq, batch: Batch, h
 @settings(max_examples=30)
 @given(translators(), batches(), searches(rewards=True), st.data())
 def test_a_forced_prefix_is_said_and_the_rest_follows_from_it(
-    model: Seq2Seq, batch: Batch, how: Search, data: st.DataObject
+    model: Seq2Seq, batch: Batch, how: SearchSettings, data: st.DataObject
 ) -> None:
     token = st.integers(6, VOCAB - 1)
     prefixes = [data.draw(st.lists(token, max_size=3)) for _ in batch.rows]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizer_samples import HOSTILE, any_text
 
 from regard.errors import InputError, TokenizerError
-from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.hf_tokenizer import HFTokenizer
 
 SPECIAL = {  # pad, start, end, unknown, mask
     "wordpiece": (0, 2, 3, 1, 4),
@@ -69,7 +69,7 @@ def test_nothing_is_cut_or_padded(fast: SimpleNamespace) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(text=any_text().filter(lambda text: "<" not in text))  # special tokens are left out when decoding
-def test_byte_level_gives_the_text_back(byte_level: FastTokenizer, text: str) -> None:
+def test_byte_level_gives_the_text_back(byte_level: HFTokenizer, text: str) -> None:
     assert byte_level.decode(byte_level.encode(text)) == text
 
 
@@ -105,7 +105,7 @@ def test_saved_byte_for_byte(fast: SimpleNamespace, tmp_path: Path) -> None:
     fast.ours.save(tmp_path / "new" / "copy")
     for copy in (tmp_path / "new" / "copy").iterdir():
         assert copy.read_bytes() == (fast.directory / copy.name).read_bytes()
-    again = FastTokenizer.load(tmp_path / "new" / "copy")
+    again = HFTokenizer.load(tmp_path / "new" / "copy")
     assert again.encode("The keeper") == fast.ours.encode("The keeper")
 
 
@@ -126,21 +126,21 @@ def tokenizer_json(directory: Path, **changes: object) -> Path:
 
 
 def test_well_known_names_without_a_config(tmp_path: Path) -> None:
-    ours = FastTokenizer.load(tokenizer_json(tmp_path))
+    ours = HFTokenizer.load(tokenizer_json(tmp_path))
     assert (ours.pad, ours.start, ours.end, ours.unknown, ours.mask) == (None, 1, 2, 0, None)
     assert ours.decode([1, 3, 2]) == "<s> fish </s>"  # the file does not call them special, nor does transformers
 
 
 def test_a_null_forbids_the_well_known_name(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"bos_token": null}')
-    assert FastTokenizer.load(tokenizer_json(tmp_path)).start is None
+    assert HFTokenizer.load(tokenizer_json(tmp_path)).start is None
 
 
 def test_special_tokens_map_and_objects(tmp_path: Path) -> None:
     (tmp_path / "special_tokens_map.json").write_text(
         '{"eos_token": {"content": "<odd>"}, "additional_special_tokens": ["sea"], "mask_token": "<not there>"}'
     )
-    ours = FastTokenizer.load(tokenizer_json(tmp_path))
+    ours = HFTokenizer.load(tokenizer_json(tmp_path))
     assert (ours.end, ours.mask) == (5, None)  # transformers would invent an id 8 that the model has no row for
     assert ours.vocab == 8
     assert ours.decode([3, 5, 4]) == "fish"
@@ -152,7 +152,7 @@ def test_added_tokens_of_the_config(tmp_path: Path) -> None:
 
     added = {"9": {"content": "<y>", "special": False}, "8": {"content": "<x>", "special": True}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
-    ours = FastTokenizer.load(tokenizer_json(tmp_path))
+    ours = HFTokenizer.load(tokenizer_json(tmp_path))
     theirs = PreTrainedTokenizerFast.from_pretrained(tmp_path)
     ids = ours.encode("fish<x><y> sea")
     assert ids == theirs("fish<x><y> sea")["input_ids"] == [3, 8, 9, 4]
@@ -160,7 +160,7 @@ def test_added_tokens_of_the_config(tmp_path: Path) -> None:
     added["11"] = {"content": "<z>"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
     with pytest.raises(TokenizerError, match=r"gives '<z>' the id 10, but .* 11$"):
-        FastTokenizer.load(tmp_path)
+        HFTokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize("asked", [True, False, None])
@@ -169,7 +169,7 @@ def test_clean_up(tmp_path: Path, asked: bool | None) -> None:
 
     config = {} if asked is None else {"clean_up_tokenization_spaces": asked}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    ours = FastTokenizer.load(tokenizer_json(tmp_path))
+    ours = HFTokenizer.load(tokenizer_json(tmp_path))
     text = ours.decode([3, 6, 4, 7])
     assert text == PreTrainedTokenizerFast.from_pretrained(tmp_path).decode([3, 6, 4, 7])
     assert text == ("fish's sea." if asked else "fish 's sea .")
@@ -177,7 +177,7 @@ def test_clean_up(tmp_path: Path, asked: bool | None) -> None:
 
 def test_gap_in_the_vocabulary(tmp_path: Path) -> None:
     model = {"type": "WordLevel", "vocab": {"<unk>": 0, "sea": 5}, "unk_token": "<unk>"}
-    ours = FastTokenizer.load(tokenizer_json(tmp_path, model=model))
+    ours = HFTokenizer.load(tokenizer_json(tmp_path, model=model))
     assert ours.vocab == 6
     with pytest.raises(InputError, match="id 3 is a gap"):
         ours.pieces([3])
@@ -193,26 +193,26 @@ def test_panic_of_the_library_is_an_error_of_the_file(tmp_path: Path) -> None:
         "special_tokens": {},
     }
     with pytest.raises(TokenizerError, match=r"tokenizer\.json: cannot be used as a tokenizer \([^\n]*\)$"):
-        FastTokenizer.load(tokenizer_json(tmp_path, post_processor=template))
+        HFTokenizer.load(tokenizer_json(tmp_path, post_processor=template))
 
 
 def test_template_with_an_id_that_no_token_has(tmp_path: Path) -> None:
     template = {"type": "BertProcessing", "sep": ["[SEP]", 999], "cls": ["<s>", 1]}
     with pytest.raises(TokenizerError, match=r"tokenizer\.json: puts a token around .* \(id 999 [^\n]*\)$"):
-        FastTokenizer.load(tokenizer_json(tmp_path, post_processor=template))
+        HFTokenizer.load(tokenizer_json(tmp_path, post_processor=template))
 
 
 def test_text_without_an_unknown_token(tmp_path: Path) -> None:
     model = {"type": "WordLevel", "vocab": {"sea": 0}, "unk_token": "<unk>"}
-    ours = FastTokenizer.load(tokenizer_json(tmp_path, model=model))
+    ours = HFTokenizer.load(tokenizer_json(tmp_path, model=model))
     with pytest.raises(TokenizerError, match=r"tokenizer\.json: cannot be used"):
         ours.encode("fish")
 
 
 @pytest.fixture(scope="session")
-def byte_level(tmp_path_factory: pytest.TempPathFactory) -> FastTokenizer:
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> HFTokenizer:
     from tokenizer_samples import byte_level as train
 
     directory = tmp_path_factory.mktemp("byte_level")
     train().save(str(directory / "tokenizer.json"))
-    return FastTokenizer.load(directory)
+    return HFTokenizer.load(directory)

@@ -14,18 +14,18 @@ from tokenizer_samples import ENGLISH, FRENCH, GERMAN, HOSTILE, SENTENCES, any_t
 
 from regard.config import read
 from regard.errors import ConfigError, InputError, TokenizerError
-from regard.text.dual_tokenizer import PairTokenizer
-from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.dual_tokenizer import DualTokenizer
+from regard.text.hf_tokenizer import HFTokenizer
 from regard.text.learn import TokenizerSettings, learn
 from regard.text.tokenizer import load, tag_piece
 
 SOURCE = [*ENGLISH.splitlines(), *FRENCH.splitlines()] * 3
 TARGET = GERMAN.splitlines() * 3
 KINDS = [(kind, joint) for kind in ("bpe", "unigram") for joint in (True, False)]
-LEARNT: dict[tuple[str, bool], FastTokenizer | PairTokenizer] = {}
+LEARNT: dict[tuple[str, bool], HFTokenizer | DualTokenizer] = {}
 
 
-def learnt(kind: Any, joint: bool) -> FastTokenizer | PairTokenizer:
+def learnt(kind: Any, joint: bool) -> HFTokenizer | DualTokenizer:
     if (kind, joint) not in LEARNT:
         wanted = TokenizerSettings(kind=kind, vocab=420, joint=joint, tags=("de", "pt_BR"))
         LEARNT[kind, joint] = learn(wanted, SOURCE, TARGET)
@@ -84,7 +84,7 @@ def test_a_directory_gives_it_back(kind: str, joint: bool, tmp_path: Path) -> No
     tokenizer = learnt(kind, joint)
     tokenizer.save(tmp_path)
     again = load(tmp_path)
-    assert isinstance(again, FastTokenizer if joint else PairTokenizer)
+    assert isinstance(again, HFTokenizer if joint else DualTokenizer)
     assert again.contents == tokenizer.contents
     assert (again.vocab, again.vocab_target) == (tokenizer.vocab, tokenizer.vocab_target)
     assert again.encode("The keeper <s>") == tokenizer.encode("The keeper <s>")
@@ -134,7 +134,7 @@ def test_split_special_tokens_is_honoured(split: bool | None, tmp_path: Path) ->
     config = json.loads(path.read_text())
     del config["split_special_tokens"]
     path.write_text(json.dumps(config if split is None else config | {"split_special_tokens": split}))
-    ours = FastTokenizer.load(tmp_path)
+    ours = HFTokenizer.load(tmp_path)
     ids = ours.encode("a</s>>>de<<b")
     assert ids == PreTrainedTokenizerFast.from_pretrained(tmp_path)("a</s>>>de<<b")["input_ids"]
     assert (4 in ids) is not bool(split)

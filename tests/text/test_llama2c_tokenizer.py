@@ -13,7 +13,7 @@ from sentencepiece import SentencePieceProcessor
 from tokenizer_samples import HOSTILE, any_text
 
 from regard.errors import InputError, TokenizerError
-from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.hf_tokenizer import HFTokenizer
 from regard.text.llama2c import load_llama2c
 
 # the special tokens are texts to sentencepiece, and tokens to an ordinary tokenizer.json
@@ -87,7 +87,7 @@ def test_saved_as_an_ordinary_tokenizer_json(llama2c: SimpleNamespace, tmp_path:
 
     llama2c.ours.save(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    again, theirs = FastTokenizer.load(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    again, theirs = HFTokenizer.load(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     for text in sentences:
         ids = llama2c.ours.encode(text)
         assert ids == again.encode(text) == theirs(text)["input_ids"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import regard.text
 from regard.errors import OutputError, TokenizerError
-from regard.text.hf_tokenizer import FastTokenizer
+from regard.text.hf_tokenizer import HFTokenizer
 from regard.text.marian import MarianTokenizer
 from regard.text.tokenizer import Tokenizer, load
 
@@ -25,7 +25,7 @@ def test_no_tokenizer_at_all(tmp_path: Path) -> None:
 
 
 def test_each_directory_gets_its_kind(fast: SimpleNamespace, marian: SimpleNamespace) -> None:
-    assert isinstance(fast.ours, FastTokenizer)
+    assert isinstance(fast.ours, HFTokenizer)
     assert isinstance(marian.ours, MarianTokenizer)
     both: list[Tokenizer] = [fast.ours, marian.ours]
     names = [name for name in dir(Tokenizer) if not name.startswith("_")]
@@ -114,7 +114,7 @@ def test_damaged_tokenizer_json_never_escapes(wordpiece_json: bytes, scratch: Pa
 
 
 def test_save_where_it_cannot_be(wordpiece_json: bytes, tmp_path: Path) -> None:
-    tokenizer = FastTokenizer({"tokenizer.json": wordpiece_json}, tmp_path)
+    tokenizer = HFTokenizer({"tokenizer.json": wordpiece_json}, tmp_path)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutputError, match=r"tokenizer\.json: cannot be written \([^\n]*\)$"):
         tokenizer.save(tmp_path / "file")

@@ -18,7 +18,7 @@ from regard.errors import OutputError, TrainingError
 from regard.training import checkpoint
 from regard.training.distributed import Workers
 from regard.training.loop import train
-from regard.training.metrics_log import Journal, read_log
+from regard.training.metrics_log import MetricsLog, read_log
 
 
 class Killed(BaseException):
@@ -175,7 +175,7 @@ def test_a_score_that_is_no_number_is_nobodys_best(tmp_path: Path) -> None:
 
 
 def test_a_journal_with_odd_line_ends(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, 0)
+    journal = MetricsLog(tmp_path, 0)
     journal.write({"kind": "valid", "update": 1, "sample": "a\u2028b\x85c"})
     journal.close()
     with (tmp_path / "log.jsonl").open("ab") as file:
@@ -244,7 +244,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch
             raise OutputError(f"{path}: cannot be written (No space left on device)")
         real(path, tensors)
 
-    monkeypatch.setattr(state, "write_tensors", write)
+    monkeypatch.setattr(checkpoint, "write_tensors", write)
     with pytest.raises(OutputError, match="No space left"):
         train(job(tmp_path / "run"))
     assert [path.name for path in (tmp_path / "run" / "state").iterdir()] == ["00000004"]

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, UsageError
 from regard.tasks.base import Translation
-from regard.translate.document_translator import Interpreter, Wishes
+from regard.translate.document_translator import DocumentTranslator, TranslationOptions
 from regard.translate.formats import html
 from regard.translate.glossary import Glossary, Term
 from regard.translate.passage import Passage
@@ -19,25 +19,25 @@ from regard.translate.protect import intact, spans
 
 
 @pytest.fixture(scope="module")
-def box() -> Iterator[Interpreter]:
+def box() -> Iterator[DocumentTranslator]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield regard.open_interpreter()
+    yield regard.load_translator()
     torch.set_num_threads(threads)
 
 
-def test_the_sentences_of_the_lectures(box: Interpreter) -> None:
+def test_the_sentences_of_the_lectures(box: DocumentTranslator) -> None:
     assert box.translate("I ate an apple.", to="de").text == "Ich habe einen Apfel gegessen."
     assert box.translate("Je suis étudiant.", to="en").text in ("I am a student.", "I'm a student.")
 
 
-def test_the_language_is_told_by_its_looks(box: Interpreter) -> None:
+def test_the_language_is_told_by_its_looks(box: DocumentTranslator) -> None:
     for text, language in (("Where are you?", "en"), ("Wo bist du?", "de"), ("Où es-tu ?", "fr")):
         to = "de" if language == "en" else "en"
         assert box.translate(text, to=to).language == language
 
 
-def test_paragraphs_and_blank_lines_stay(box: Interpreter) -> None:
+def test_paragraphs_and_blank_lines_stay(box: DocumentTranslator) -> None:
     text = "\n  I am here. You are there.\n\n\tTom left.  \n"
     found = box.translate(text, to="de").text
     assert found.startswith("\n  ")
@@ -46,13 +46,13 @@ def test_paragraphs_and_blank_lines_stay(box: Interpreter) -> None:
     assert len(box.translate(text, to="de").sentences) == 3
 
 
-def test_one_text_does_not_depend_on_its_neighbours(box: Interpreter) -> None:
+def test_one_text_does_not_depend_on_its_neighbours(box: DocumentTranslator) -> None:
     texts = ["I am tired.", "Where is {name}?", "Tom has 3 dogs. He likes them.", "I am tired."]
-    together = box.render([Passage(text) for text in texts], Wishes(to="de"))
+    together = box.render([Passage(text) for text in texts], TranslationOptions(to="de"))
     assert [one.text for one in together] == [box.translate(text, to="de").text for text in texts]
 
 
-def test_what_must_survive_does(box: Interpreter) -> None:
+def test_what_must_survive_does(box: DocumentTranslator) -> None:
     text = "Hello {name}, see https://a.org/x?y=1 or write to me@a.org: %s costs 5.99 $, %1$s costs ${x}."
     found = box.translate(text, to="de")
     assert intact([text[start:end] for start, end in spans(text)], found.text)
@@ -63,7 +63,7 @@ def test_what_must_survive_does(box: Interpreter) -> None:
     st.text(max_size=40)
     | st.lists(st.sampled_from(["I", "am", "Tom", "{x}", "%s", "5 km", "😀", "a.b@c.org", "."])).map(" ".join)
 )
-def test_whatever_it_is_it_survives(box: Interpreter, text: str) -> None:
+def test_whatever_it_is_it_survives(box: DocumentTranslator, text: str) -> None:
     try:
         found = box.translate(text, to="fr", source="en")
     except InputError:  # half of a surrogate pair
@@ -72,9 +72,9 @@ def test_whatever_it_is_it_survives(box: Interpreter, text: str) -> None:
     assert 0 <= found.confidence <= 1
 
 
-def test_markup_goes_where_its_words_go(box: Interpreter) -> None:
+def test_markup_goes_where_its_words_go(box: DocumentTranslator) -> None:
     document = html.parse("<p>I am <b>Tom</b>.</p><ul><li>Where is <a href='x'>Mary</a>?</ul>")
-    found = box.render(document.passages, Wishes(to="de"))
+    found = box.render(document.passages, TranslationOptions(to="de"))
     written = document.render([one.passage for one in found])
     assert "<b>Tom</b>" in written
     assert written.count("<a href='x'>") == 1 == written.count("</a>")
@@ -82,19 +82,19 @@ def test_markup_goes_where_its_words_go(box: Interpreter) -> None:
     assert written.endswith("</ul>")
 
 
-def test_terms_are_kept_to(box: Interpreter) -> None:
+def test_terms_are_kept_to(box: DocumentTranslator) -> None:
     glossary = Glossary([Term("station", "Haltepunkt"), Term("Mary", "Mary")])
     found = box.translate("Where is the station? Mary is here.", to="de", glossary=glossary).text
     assert "Haltepunkt" in found
     assert "Mary" in found
 
 
-def test_terms_may_be_bent(box: Interpreter) -> None:
+def test_terms_may_be_bent(box: DocumentTranslator) -> None:
     glossary = Glossary([Term("dogs", "Köter", inflect=True)])
     assert "Köter" in box.translate("I like dogs.", to="de", glossary=glossary).text
 
 
-def test_it_abstains_when_it_is_not_sure(box: Interpreter) -> None:
+def test_it_abstains_when_it_is_not_sure(box: DocumentTranslator) -> None:
     text = "I am here. Colorless green ideas sleep furiously nevertheless."
     found = box.translate(text, to="de", min_confidence=1.0)
     assert found.text == text
@@ -103,20 +103,20 @@ def test_it_abstains_when_it_is_not_sure(box: Interpreter) -> None:
     assert sure.sentences[0].confidence > sure.sentences[1].confidence
 
 
-def test_alternatives_are_others(box: Interpreter) -> None:
+def test_alternatives_are_others(box: DocumentTranslator) -> None:
     (sentence,) = box.translate("I like dogs.", to="de", alternatives=3).sentences
     assert 1 <= len(sentence.alternatives) <= 3
     assert sentence.text not in sentence.alternatives
 
 
-def test_words_and_links(box: Interpreter) -> None:
+def test_words_and_links(box: DocumentTranslator) -> None:
     (sentence,) = box.translate("Tom likes Boston.", to="de", links=True).sentences
     assert " ".join(word.text for word in sentence.words) == sentence.text
     linked = {sentence.source[a:b]: sentence.text[c:d] for (a, b), (c, d) in sentence.links}
     assert linked["Tom"] == "Tom"
 
 
-def test_german_to_french_goes_by_way_of_english(box: Interpreter) -> None:
+def test_german_to_french_goes_by_way_of_english(box: DocumentTranslator) -> None:
     found = box.translate("Ich bin müde. Siehe https://a.org.", to="fr")
     assert "pivot" in found.notes
     assert "https://a.org" in found.text
@@ -128,17 +128,17 @@ def said(text: str, like: Translation) -> Translation:
     return Translation(text, like.score, -1.0, words, [-0.1] * len(words), True, None, like.source_ids, like.ids)
 
 
-def test_what_is_fixed_survives_both_halves_of_the_way(box: Interpreter) -> None:
+def test_what_is_fixed_survives_both_halves_of_the_way(box: DocumentTranslator) -> None:
     document = html.parse("<p>Der Befehl <code>a</code> ist gut.</p>")
-    (found,) = box.render(document.passages, Wishes(to="fr"))
+    (found,) = box.render(document.passages, TranslationOptions(to="fr"))
     assert "<code>a</code>" in document.render([found.passage])
 
 
-def test_where_half_of_the_way_fails_the_source_stays(box: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_half_of_the_way_fails_the_source_stays(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not what is half-way, which is English."""
     find = box.translator.find
 
-    def forgets(texts: list[str], how: Search, **more: object) -> list[list[Translation]]:
+    def forgets(texts: list[str], how: SearchSettings, **more: object) -> list[list[Translation]]:
         found = find(texts, how, **more)  # type: ignore[arg-type]
         return [[said("Rien.", one) for one in row] for row in found] if more["to"] == "fr" else found
 
@@ -153,7 +153,7 @@ def test_where_half_of_the_way_fails_the_source_stays(box: Interpreter, monkeypa
     assert {"pivot", "abstained"} <= set(found.notes)
 
 
-def test_nothing_is_no_translation(box: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_no_translation(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     find = box.translator.find
     monkeypatch.setattr(
         box.translator,
@@ -165,28 +165,28 @@ def test_nothing_is_no_translation(box: Interpreter, monkeypatch: pytest.MonkeyP
     assert "length" in found.notes
 
 
-def test_marks_stay_around_what_is_not_translated(box: Interpreter) -> None:
+def test_marks_stay_around_what_is_not_translated(box: DocumentTranslator) -> None:
     for page in (
         "<p>Tom is here. <a href='x'>https://x.org/a</a> <b>12:30</b></p>",
         "<p>Good morning. <code>a b</code>: <code>c d</code></p>",
     ):
         document = html.parse(page)
-        (found,) = box.render(document.passages, Wishes(to="de"))
+        (found,) = box.render(document.passages, TranslationOptions(to="de"))
         written = document.render([found.passage])
         assert page.split(". ", 1)[1] in written
 
 
-def test_what_is_there_already_stays(box: Interpreter) -> None:
+def test_what_is_there_already_stays(box: DocumentTranslator) -> None:
     found = box.translate("Ich bin heute sehr müde.", to="de")
     assert found.text == "Ich bin heute sehr müde."
     assert found.notes == ("same language",)
 
 
-def test_a_loop_is_seen_and_tried_again(box: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is made to go in circles, unless it is forbidden to."""
     find = box.translator.find
 
-    def looping(texts: list[str], how: Search, **more: object) -> list[list[Translation]]:
+    def looping(texts: list[str], how: SearchSettings, **more: object) -> list[list[Translation]]:
         found = find(texts, how, **more)  # type: ignore[arg-type]
         if how.no_repeat_ngram:
             return found
@@ -198,7 +198,7 @@ def test_a_loop_is_seen_and_tried_again(box: Interpreter, monkeypatch: pytest.Mo
     assert set(found.notes) == {"loop", "tried again"}
     assert "da da" not in found.text
 
-    monkeypatch.setattr(box.translator, "find", lambda texts, how, **more: looping(texts, Search(), **more))
+    monkeypatch.setattr(box.translator, "find", lambda texts, how, **more: looping(texts, SearchSettings(), **more))
     found = box.translate("I am very tired today.", to="de")
     assert set(found.notes) == {"loop", "kept"}
     assert found.text == "I am very tired today."
@@ -209,6 +209,6 @@ def test_a_loop_is_seen_and_tried_again(box: Interpreter, monkeypatch: pytest.Mo
     ("wishes", "said"),
     [({"to": None}, "which language"), ({"to": "es"}, "de, en, fr"), ({"to": "de", "source": "es"}, "does not know")],
 )
-def test_what_it_cannot_do(box: Interpreter, wishes: dict[str, str], said: str) -> None:
+def test_what_it_cannot_do(box: DocumentTranslator, wishes: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         box.translate("I am here.", **wishes)

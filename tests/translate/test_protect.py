@@ -252,7 +252,7 @@ def test_kept_texts_stand_behind_placeholders() -> None:
     text = "Ask {name} at https://a.org/x, it is 5 km."
     assert spans(text) == [(4, 10), (14, 29), (37, 41)]
     hidden = protect(text, spans(text))
-    assert hidden == Protected("Ask ① at ②, it is ③.", ("{name}", "https://a.org/x", "5 km"), ("①", "②", "③"))
+    assert hidden == Protected("StepRequest ① at ②, it is ③.", ("{name}", "https://a.org/x", "5 km"), ("①", "②", "③"))
     assert restore(hidden, "③ sind es, frag ① unter ②.") == "5 km sind es, frag {name} unter https://a.org/x."
 
 

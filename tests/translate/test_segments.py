@@ -39,7 +39,7 @@ def test_terms_are_in_the_targets_words() -> None:
     (segment,) = cut("Bank and bank and Tom and house.", glossary)
     assert segment.protected.kept == ("Ufer", "Ufer", "Tom")
     assert segment.originals == ("Bank", "bank", "Tom")
-    assert [term.source for term in segment.bent] == ["house"]
+    assert [term.source for term in segment.inflectable] == ["house"]
 
 
 def test_more_to_carry_over_than_there_are_placeholders() -> None:
@@ -68,7 +68,7 @@ def test_an_abbreviation_before_a_number_ends_no_sentence() -> None:
 def test_capitals_are_read_in_small_letters() -> None:
     (segment,) = cut("WHERE IS THE STATION?")
     assert segment.readable == "Where is the station?"
-    assert segment.is_loud
+    assert segment.is_all_caps
     assert cut("NASA")[0].readable == "NASA"
 
 

@@ -21,7 +21,7 @@ from weight_samples import (
 
 import regard
 from regard.errors import ConfigError, ModelError, RegardError, TokenizerError, WeightsError
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 
 TENSORS, CONFIG, INDEX = "model.safetensors", "config.json", "model.safetensors.index.json"
 
@@ -38,7 +38,7 @@ def own(tmp_path: Path) -> Path:
 @pytest.fixture
 def theirs(tmp_path: Path) -> Callable[[str], Path]:
     def make(kind: str) -> Path:
-        return saved(tmp_path / kind, SAMPLES[kind][0], "huggingface", Generation(start=1, end=(2,), pad=0))
+        return saved(tmp_path / kind, SAMPLES[kind][0], "huggingface", GenerationConfig(start=1, end=(2,), pad=0))
 
     return make
 
@@ -309,7 +309,7 @@ def test_tokens_that_are_none(theirs: Callable[[str], Path]) -> None:
     words = [[5], [99], [6, 7]]
     changes = {"pad_token_id": -1, "bos_token_id": 50256, "eos_token_id": [2, 50256], "bad_words_ids": words}
     change_json(directory / "generation_config.json", **changes)
-    assert load(directory).generation == Generation(end=(2,), never=(5,))
+    assert load(directory).generation == GenerationConfig(end=(2,), never=(5,))
 
 
 @pytest.mark.parametrize("labels", [{"0": "a", "2": "b"}, {"a": "0"}])
@@ -504,11 +504,11 @@ def shard(directory: Path, **index: Any) -> None:
     """Two shards and an index, with these changes to it."""
     tensors = load_file(directory / TENSORS)
     names = sorted(tensors)
-    halves = {"a.safetensors": names[: len(names) // 2], "b.safetensors": names[len(names) // 2 :]}
-    for file, part in halves.items():
+    to_bf16 = {"a.safetensors": names[: len(names) // 2], "b.safetensors": names[len(names) // 2 :]}
+    for file, part in to_bf16.items():
         save_file({name: tensors[name].clone() for name in part}, directory / file)
     (directory / TENSORS).unlink()
-    where = {name: file for file, part in halves.items() for name in part}
+    where = {name: file for file, part in to_bf16.items() for name in part}
     (directory / INDEX).write_text(json.dumps({"weight_map": where | index}))
 
 

@@ -12,10 +12,10 @@ from regard.cli.main import main
 from regard.errors import ConfigError, UsageError, WeightsError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
-from regard.weights import checkpoint
-from regard.weights.directory import Stored
+from regard.weights.checkpoint import read_model, write_model
+from regard.weights.directory import Checkpoint
 from regard.weights.quantize import is_quantized, quantize
 from regard.weights.tensors import contents
 
@@ -33,14 +33,14 @@ def made(config: BlockConfig, directory: Path) -> nn.Module:
     model = build(config)
     initialize(model, seed=1)
     directory.mkdir()
-    checkpoint.write(directory, Stored(quantize(model.eval()), Generation()))
+    write_model(directory, Checkpoint(quantize(model.eval()), GenerationConfig()))
     return model
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_what_is_read_is_what_was_written(name: str, tmp_path: Path) -> None:
     model = made(CONFIGS[name], tmp_path / "m")
-    read = checkpoint.read(tmp_path / "m").model
+    read = read_model(tmp_path / "m").model
     assert is_quantized(read)
     written, found = contents(model), contents(read)
     assert written.keys() == found.keys()
@@ -49,7 +49,7 @@ def test_what_is_read_is_what_was_written(name: str, tmp_path: Path) -> None:
 
 def test_what_was_one_matrix_is_one(tmp_path: Path) -> None:
     made(CONFIGS["tied"], tmp_path / "m")
-    read = checkpoint.read(tmp_path / "m").model
+    read = read_model(tmp_path / "m").model
     assert read.source.tokens.weight is read.target.tokens.weight is read.output.weight  # type: ignore[union-attr]
     assert sum(isinstance(part, Int8Matrix) for part in read.modules()) == 1 + 6 + 2 * 10
     names = load_file(tmp_path / "m" / "model.safetensors").keys()
@@ -61,13 +61,13 @@ def test_a_translation_is_the_same_after_writing_and_reading(tmp_path: Path) -> 
     model = made(CONFIGS["tied"], tmp_path / "m")
     source, target = torch.randint(90, (2, 7)), torch.randint(90, (2, 5))
     with torch.inference_mode():
-        assert torch.equal(checkpoint.read(tmp_path / "m").model(source, target), model(source, target))
+        assert torch.equal(read_model(tmp_path / "m").model(source, target), model(source, target))
 
 
 def test_int8_is_regards_own(tmp_path: Path) -> None:
     model = quantize(build(CONFIGS["tied"]))
     with pytest.raises(UsageError, match="convert the float32 model"):
-        checkpoint.write(tmp_path, Stored(model, Generation()), "huggingface")
+        write_model(tmp_path, Checkpoint(model, GenerationConfig()), "huggingface")
 
 
 def test_the_wrong_kind_of_numbers_is_named(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_the_wrong_kind_of_numbers_is_named(tmp_path: Path) -> None:
     tensors = load_file(path)
     save_file(tensors | {"source.tokens.weight.whole": tensors["source.tokens.weight.whole"].float()}, path)
     with pytest.raises(WeightsError, match=r"'source.tokens.weight.whole' holds torch.float32, not torch.int8"):
-        checkpoint.read(tmp_path / "m")
+        read_model(tmp_path / "m")
     (tmp_path / "m" / "config.json").write_text(
         (tmp_path / "m" / "config.json").read_text().replace('"int8"', '"int3"')
     )
     with pytest.raises(ConfigError, match="int3"):
-        checkpoint.read(tmp_path / "m")
+        read_model(tmp_path / "m")
 
 
 def test_regard_convert_int8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_regard_convert_int8(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     model = build(config)
     initialize(model, seed=1)
     (tmp_path / "large").mkdir()
-    checkpoint.write(tmp_path / "large", Stored(model, Generation(start=1, end=(2,), pad=0)))
+    write_model(tmp_path / "large", Checkpoint(model, GenerationConfig(start=1, end=(2,), pad=0)))
     assert main(["convert", str(tmp_path / "large"), str(tmp_path / "small"), "--int8"]) == 0
     large, small = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("large", "small"))
     assert small < 0.3 * large

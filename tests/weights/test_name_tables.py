@@ -7,8 +7,8 @@ import torch
 from weight_samples import EVERY, NAMES, SAMPLES, random_model, saved
 
 from regard.models.config import BlockConfig, EncoderConfig
-from regard.models.generation_config import Generation
-from regard.weights import checkpoint
+from regard.models.generation_config import GenerationConfig
+from regard.weights.checkpoint import Style, read_model
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.table import SAME, TRANSPOSED, Layout, _match, pairs_to_halves, shaped, thirds, to_ours
 from regard.weights.maps.table import to_theirs as to_their_names
@@ -91,20 +91,18 @@ def test_no_name_is_claimed_twice(kind: str) -> None:
 
 @pytest.mark.parametrize("style", ["regard", "huggingface"])
 @pytest.mark.parametrize(("kind", "config"), EVERY, ids=NAMES)
-def test_a_directory_goes_there_and_back(
-    kind: str, config: BlockConfig, style: checkpoint.Style, tmp_path: Path
-) -> None:
-    told = Generation(start=3, end=(4, 5), pad=0, never=(0, 7), max_new=9)
-    generation = Generation() if kind == "vit" else told
+def test_a_directory_goes_there_and_back(kind: str, config: BlockConfig, style: Style, tmp_path: Path) -> None:
+    told = GenerationConfig(start=3, end=(4, 5), pad=0, never=(0, 7), max_new=9)
+    generation = GenerationConfig() if kind == "vit" else told
     directory = saved(tmp_path / "saved", config, style, generation)
-    back = checkpoint.read(directory)
+    back = read_model(directory)
     before, after = parameters(random_model(config)), parameters(back.model)
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert back.generation == generation
     # `or`: where transformers writes out a default, it is the same number
-    assert (back.config.one_head, back.config.kv_heads or config.heads) == (
-        config.one_head,
+    assert (back.config.per_head_width, back.config.kv_heads or config.heads) == (
+        config.per_head_width,
         config.kv_heads or config.heads,
     )
     for name in vars(config).keys() - {"head_width", "kv_heads", "source_vocab"}:
@@ -114,20 +112,18 @@ def test_a_directory_goes_there_and_back(
 @pytest.mark.parametrize(
     "generation",
     [
-        Generation(),
-        Generation(max_new=7),
-        Generation(never=(5,)),
-        Generation(start=0, end=(0,), pad=0),
-        Generation(end=(1, 2, 3)),
+        GenerationConfig(),
+        GenerationConfig(max_new=7),
+        GenerationConfig(never=(5,)),
+        GenerationConfig(start=0, end=(0,), pad=0),
+        GenerationConfig(end=(1, 2, 3)),
     ],
 )
 @pytest.mark.parametrize("style", ["regard", "huggingface"])
 @pytest.mark.parametrize("kind", ["marian", "gpt2", "llama"])
-def test_generation_goes_there_and_back(
-    kind: str, style: checkpoint.Style, generation: Generation, tmp_path: Path
-) -> None:
+def test_generation_goes_there_and_back(kind: str, style: Style, generation: GenerationConfig, tmp_path: Path) -> None:
     directory = saved(tmp_path / "saved", SAMPLES[kind][0], style, generation)
-    assert checkpoint.read(directory).generation == generation
+    assert read_model(directory).generation == generation
 
 
 def test_every_foreign_type_has_samples() -> None:

@@ -8,7 +8,7 @@ from weight_samples import SAMPLES, everything_in, one_clear_line, random_model
 
 from regard.errors import ConfigError, OutputError
 from regard.models.config import BlockConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.tasks import Model, kind_of
 from regard.weights.directory import new_directory
 
@@ -16,7 +16,7 @@ GPT2 = SAMPLES["gpt2"][0]
 
 
 def model(config: BlockConfig) -> Model:
-    return kind_of(config)(random_model(config), Generation(), None, Path("nowhere"))
+    return kind_of(config)(random_model(config), GenerationConfig(), None, Path("nowhere"))
 
 
 def test_takes_its_name_at_the_end(tmp_path: Path) -> None:

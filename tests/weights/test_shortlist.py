@@ -8,19 +8,19 @@ import torch
 from safetensors.torch import save_file
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, WeightsError
 from regard.inference.native import kernels
 from regard.inference.native_step import compile_network
-from regard.inference.native_worker import CompiledWorker
+from regard.inference.native_worker import NativeWorker
 from regard.inference.scheduler import run
 from regard.models import build
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.weights import checkpoint
-from regard.weights.directory import Stored
+from regard.weights.checkpoint import read_model, write_model
+from regard.weights.directory import Checkpoint
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import FILE, Shortlist, learn
 
@@ -71,14 +71,16 @@ def made(seed: int) -> Seq2Seq:
 
 
 def found_by(
-    model: Seq2Seq, rows: list[list[int]], plan: Search, shortlist: Shortlist | None, never: tuple[int, ...] = (0,)
+    model: Seq2Seq,
+    rows: list[list[int]],
+    plan: SearchSettings,
+    shortlist: Shortlist | None,
+    never: tuple[int, ...] = (0,),
 ) -> list[list[Hypothesis]]:
     compiled = compile_network(model)
 
-    def hire() -> CompiledWorker:
-        return CompiledWorker(
-            compiled, rows, [9] * len(rows), plan, start=1, ends=(2,), never=never, shortlist=shortlist
-        )
+    def hire() -> NativeWorker:
+        return NativeWorker(compiled, rows, [9] * len(rows), plan, start=1, ends=(2,), never=never, shortlist=shortlist)
 
     with torch.inference_mode():
         return run(hire, [len(row) for row in rows], plan.beam, workers=1)
@@ -89,7 +91,7 @@ def found_by(
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("min_new", [0, 4])
 def test_a_search_with_a_shortlist_is_one_that_forbids_the_rest(int8: bool, width: int, min_new: int) -> None:
-    shortlist, plan = learn(corpus(), VOCAB, VOCAB, related=2, frequent=3), Search(beam=width, min_new=min_new)
+    shortlist, plan = learn(corpus(), VOCAB, VOCAB, related=2, frequent=3), SearchSettings(beam=width, min_new=min_new)
     for seed in range(12):
         model, source = made(seed), corpus(seed + 1)[-1][0]
         if int8:
@@ -115,7 +117,7 @@ def test_with_every_word_on_the_list_nothing_changes() -> None:
     rows = [source for source, _ in corpus(9)]
     for int8 in (False, True):
         model = quantize(made(3)) if int8 else made(3)
-        plan = Search(beam=4, n_best=4, length_penalty=0.6)
+        plan = SearchSettings(beam=4, n_best=4, length_penalty=0.6)
         for found, expected in zip(
             found_by(model, rows, plan, everything, ()), found_by(model, rows, plan, None, ()), strict=True
         ):
@@ -128,8 +130,8 @@ def test_with_every_word_on_the_list_nothing_changes() -> None:
 
 def test_it_is_kept_with_the_model(tmp_path: Path) -> None:
     shortlist = learn(corpus(), VOCAB, VOCAB)
-    checkpoint.write(tmp_path, Stored(made(1), Generation(), shortlist))
-    read = checkpoint.read(tmp_path).shortlist
+    write_model(tmp_path, Checkpoint(made(1), GenerationConfig(), shortlist))
+    read = read_model(tmp_path).shortlist
     assert read is not None
     assert np.array_equal(read.related_VC, shortlist.related_VC)
     assert np.array_equal(read.frequent_F, shortlist.frequent_F)
@@ -148,7 +150,7 @@ def test_it_is_kept_with_the_model(tmp_path: Path) -> None:
 def test_one_that_does_not_fit_is_named(
     tmp_path: Path, related: torch.Tensor, frequent: torch.Tensor, said: str
 ) -> None:
-    checkpoint.write(tmp_path, Stored(made(1), Generation()))
+    write_model(tmp_path, Checkpoint(made(1), GenerationConfig()))
     save_file({"related": related.int(), "frequent": frequent.int()}, tmp_path / FILE)
     with pytest.raises(WeightsError, match=said):
-        checkpoint.read(tmp_path)
+        read_model(tmp_path)

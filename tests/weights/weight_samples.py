@@ -21,9 +21,9 @@ from regard.models.config import (
     Seq2SeqConfig,
     VisionConfig,
 )
-from regard.models.generation_config import Generation
-from regard.weights import checkpoint
-from regard.weights.directory import Stored, new_directory
+from regard.models.generation_config import GenerationConfig
+from regard.weights.checkpoint import Style, write_model
+from regard.weights.directory import Checkpoint, new_directory
 
 MARIAN: dict[str, Any] = {
     "vocab": 30,
@@ -134,9 +134,9 @@ def random_model(config: BlockConfig, seed: int = 0) -> Family:
     return model.eval()
 
 
-def saved(directory: Path, config: BlockConfig, style: checkpoint.Style, generation: Generation | None = None) -> Path:
+def saved(directory: Path, config: BlockConfig, style: Style, generation: GenerationConfig | None = None) -> Path:
     with new_directory(directory) as half_done:
-        checkpoint.write(half_done, Stored(random_model(config), generation or Generation()), style)
+        write_model(half_done, Checkpoint(random_model(config), generation or GenerationConfig()), style)
     return directory
 
 

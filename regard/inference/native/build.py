@@ -20,7 +20,7 @@ from regard.cpu import hardware
 
 log = logging.getLogger(__name__)
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "c"
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LEVELS = (2, 1)
 """What is tried: all that the CPU says it has, then AVX2 alone."""

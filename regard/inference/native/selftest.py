@@ -9,7 +9,7 @@ import torch
 from regard.inference.native import build, kernels, tensors
 from regard.inference.native.encode import Embedding, Reader
 from regard.inference.native.kernels import Array, Weights
-from regard.inference.native.stack import Attention, Block, Norm, Seated, Sizes, Stack
+from regard.inference.native.stack import Attention, Block, NativeBeamCache, Norm, Sizes, Stack
 
 
 def main(path: str) -> None:
@@ -42,8 +42,8 @@ def main(path: str) -> None:
     torch.testing.assert_close(best, logits.topk(5).values, rtol=0.0, atol=0.0)
     torch.testing.assert_close(logits.gather(1, tokens), best, rtol=0.0, atol=0.0)
     for int8 in (False, True):
-        floats, halves = (states(int8, half) for half in (False, True))
-        if not np.isfinite(floats).all() or np.abs(floats - halves).max() > 0.2:
+        floats, to_bf16 = (states(int8, half) for half in (False, True))
+        if not np.isfinite(floats).all() or np.abs(floats - to_bf16).max() > 0.2:
             raise SystemExit("a whole pass is wrong")
 
 
@@ -74,5 +74,5 @@ def states(int8: bool, half: bool) -> Array:
     past = np.zeros((1, 2, 1, 2, 4, 32), memory.dtype)
     places, lengths = np.zeros(1, np.int32), np.array([5], np.int32)
     where = [kernels.at(one) for one in (past, memory, None, places, lengths)]
-    seated = Seated(*where, 1, 1, 1, 4, 1, memory.shape[4], half, half)
+    seated = NativeBeamCache(*where, 1, 1, 1, 4, 1, memory.shape[4], half, half)
     return stack.decode(words.rows(np.zeros(1, np.int64), np.zeros(1, np.int64)), [seated])

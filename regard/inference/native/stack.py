@@ -35,7 +35,7 @@ class _Stack(Structure):
     )
 
 
-class Seated(Structure):
+class NativeBeamCache(Structure):
     """Some sentences that began together, in one pass: what blocks/beam_cache.py's group looks like from C."""
 
     _fields_ = (
@@ -116,9 +116,9 @@ class Stack:
         shape = (len(self._blocks), 2, sentences, self.sizes.kv_heads, room, self.sizes.head)
         return np.empty(shape, np.float16 if self._half else np.float32)
 
-    def decode(self, x_RD: Floats, groups: Sequence[Seated]) -> Floats:
+    def decode(self, x_RD: Floats, groups: Sequence[NativeBeamCache]) -> Floats:
         """Embeddings of each row's newest token -> states, in place; its key and value are written down."""
         x_RD, room = np.ascontiguousarray(x_RD), np.empty(call("stack_room")(self.address, len(x_RD)), np.uint8)
-        seated = (Seated * len(groups))(*groups)
+        seated = (NativeBeamCache * len(groups))(*groups)
         call("decode")(self.address, addressof(seated), len(groups), at(x_RD), threads.in_use(), at(room))
         return x_RD

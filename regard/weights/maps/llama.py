@@ -96,7 +96,7 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "num_hidden_layers": config.layers,
         "num_attention_heads": config.heads,
         "num_key_value_heads": config.kv_heads or config.heads,
-        "head_dim": config.one_head,
+        "head_dim": config.per_head_width,
         "intermediate_size": config.inner,
         "max_position_embeddings": config.context,
         "hidden_act": "silu",

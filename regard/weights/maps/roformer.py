@@ -70,7 +70,9 @@ def computed(config: BlockConfig) -> dict[str, Tensor]:
 
     assert isinstance(config, EncoderConfig)
     prefix = "" if config.head == "none" else "roformer."
-    return {f"{prefix}encoder.embed_positions.weight": sinusoidal(config.context, config.one_head, interleaved=False)}
+    return {
+        f"{prefix}encoder.embed_positions.weight": sinusoidal(config.context, config.per_head_width, interleaved=False)
+    }
 
 
 ROFORMER = Foreign(

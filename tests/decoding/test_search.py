@@ -6,17 +6,17 @@ from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
-from regard.decoding.request import Opening, Step
+from regard.decoding.request import Prompts, Step
 from regard.decoding.rules import forbid
 from regard.decoding.search import search
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 
-GREEDY, BEAM, SAMPLE = Search(), Search(beam=3), Search(temperature=1.0, seed=1)
+GREEDY, BEAM, SAMPLE = SearchSettings(), SearchSettings(beam=3), SearchSettings(temperature=1.0, seed=1)
 EACH = pytest.mark.parametrize("how", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sample"])
 
 
-def opening(*firsts: int, room: int | list[int] = 9, **more: object) -> Opening:
-    return Opening(first_BL=torch.tensor(firsts)[:, None], room=room, end=[0], **more)  # type: ignore[arg-type]
+def opening(*firsts: int, room: int | list[int] = 9, **more: object) -> Prompts:
+    return Prompts(first_BL=torch.tensor(firsts)[:, None], room=room, end=[0], **more)  # type: ignore[arg-type]
 
 
 def test_a_step_is_what_can_be_called_and_reordered() -> None:
@@ -40,7 +40,9 @@ def test_a_plain_function_and_a_step_say_the_same() -> None:
 
 def test_greedy_is_a_beam_of_one_down_to_the_scores() -> None:
     babble = Babble(7, seed=1)
-    how = Search(repetition_penalty=1.3, frequency_penalty=0.5, no_repeat_ngram=2, min_new=3, length_penalty=0.6)
+    how = SearchSettings(
+        repetition_penalty=1.3, frequency_penalty=0.5, no_repeat_ngram=2, min_new=3, length_penalty=0.6
+    )
     for (one,), (other,) in zip(
         search(babble.again(), opening(1, 2, 3, 4), how), beam(babble.again(), opening(1, 2, 3, 4), how), strict=True
     ):
@@ -50,35 +52,35 @@ def test_greedy_is_a_beam_of_one_down_to_the_scores() -> None:
 
 
 @EACH
-def test_rules_can_be_given(how: Search) -> None:
+def test_rules_can_be_given(how: SearchSettings) -> None:
     for found in search(Babble(7, seed=1), opening(1, 2, 3), how, rules=[forbid([0, 1, 2, 3])]):
         assert set(found[0].tokens) <= {4, 5, 6}
 
 
 @EACH
-def test_the_settings_limit_and_the_room_limit(how: Search) -> None:
+def test_the_settings_limit_and_the_room_limit(how: SearchSettings) -> None:
     babble = Babble(7, seed=1)
     for room, asked, expected in ((9, 4, 4), (4, 9, 4), (4, None, 4), (-1, 5, 0)):
-        settings = Search(**vars(how) | {"max_new": asked, "min_new": min(4, asked or 4)})
+        settings = SearchSettings(**vars(how) | {"max_new": asked, "min_new": min(4, asked or 4)})
         found = search(babble.again(), opening(1, 2, room=room), settings)
         assert [len(each[0].tokens) for each in found] == [expected] * 2
 
 
 @EACH
-def test_padding_before_the_text_changes_nothing(how: Search) -> None:
+def test_padding_before_the_text_changes_nothing(how: SearchSettings) -> None:
     """The rules do not see it; the step that is used here reads it, so both openings read the same ids."""
-    settings = Search(**vars(how) | {"no_repeat_ngram": 2, "repetition_penalty": 1.5, "presence_penalty": 0.4})
+    settings = SearchSettings(**vars(how) | {"no_repeat_ngram": 2, "repetition_penalty": 1.5, "presence_penalty": 0.4})
     first = torch.tensor([[5, 5, 3, 4], [1, 2, 3, 4]])
     present = torch.tensor([[False, False, True, True], [True] * 4])
     babble = Babble(7, seed=3)
-    padded = search(babble.again(), Opening(first_BL=first, present_BL=present, room=9, end=[0]), settings)
-    whole = search(babble.again(), Opening(first_BL=first, room=9, end=[0]), settings)
+    padded = search(babble.again(), Prompts(first_BL=first, present_BL=present, room=9, end=[0]), settings)
+    whole = search(babble.again(), Prompts(first_BL=first, room=9, end=[0]), settings)
     assert padded[1] == whole[1]
     assert padded[0] != whole[0], "here the two fives count as read"
 
 
 @EACH
-def test_what_is_said_is_a_list_of_numbers(how: Search) -> None:
+def test_what_is_said_is_a_list_of_numbers(how: SearchSettings) -> None:
     for found in search(Babble(7, seed=1), opening(1, 2, 3), how):
         for one in found:
             assert all(type(token) is int for token in said_with_end(one))
@@ -87,7 +89,7 @@ def test_what_is_said_is_a_list_of_numbers(how: Search) -> None:
 
 
 @EACH
-def test_a_prefix_stays_with_its_sentence_when_another_leaves(how: Search) -> None:
+def test_a_prefix_stays_with_its_sentence_when_another_leaves(how: SearchSettings) -> None:
     prefixes = [[5], [6, 6, 6, 6], [4, 3, 2, 1]]
     found = search(Babble(7, seed=1), opening(1, 2, 3, room=[1, 9, 9], prefixes=prefixes), how)
     assert [each[0].tokens[:4] for each in found] == prefixes

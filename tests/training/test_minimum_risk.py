@@ -16,7 +16,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.training import losses
 from regard.training.loop import Job, train
 from regard.training.losses import projected_log_likelihoods
-from regard.training.minimum_risk import Judging, Said, judged, risk
+from regard.training.minimum_risk import RewardedBatches, Said, risk, with_rewards
 from regard.training.settings import TrainSettings
 from regard.training.translation_loss import TranslationLoss
 
@@ -64,7 +64,7 @@ def right_and_wrong(sources: list[list[int]], targets: list[list[int]]) -> list[
 
 def test_what_was_said_goes_with_its_source() -> None:
     batch = Epoch(0)[0]
-    whole = judged(batch, right_and_wrong, start=1, pad=0)
+    whole = with_rewards(batch, right_and_wrong, start=1, pad=0)
     for part in (whole, *whole.split(3)):
         assert part.tokens == int(part.target_present_BL.sum())
         for row, labels in enumerate(part.labels_BL):
@@ -82,7 +82,7 @@ def test_the_loss_is_that_of_the_logits(tmp_path: Path) -> None:
     model, loss = made.model.eval(), made.loss.eval()
     assert isinstance(model, Seq2Seq)
     batch = Epoch(0)[0]
-    found, likelihood = loss(judged(batch, right_and_wrong, start=1, pad=0))
+    found, likelihood = loss(with_rewards(batch, right_and_wrong, start=1, pad=0))
     plain, same = loss(batch)
     torch.testing.assert_close(likelihood, same)
 
@@ -123,7 +123,7 @@ def greedily(model: torch.nn.Module) -> Callable[[list[list[int]], list[list[int
 def judging_job(run: Path, **changes: Any) -> Job:
     made = job(run, **changes)
     propose = greedily(made.model)
-    return replace(made, batches=lambda epoch: Judging(Epoch(epoch), propose, start=1, pad=0))
+    return replace(made, batches=lambda epoch: RewardedBatches(Epoch(epoch), propose, start=1, pad=0))
 
 
 @pytest.mark.parametrize("changes", [{}, {"replicas": 2, "accumulate": 2}])
@@ -138,7 +138,7 @@ def test_stopped_and_resumed_is_straight_through(tmp_path: Path, changes: dict[s
 
 def test_the_risk_falls(tmp_path: Path) -> None:
     made = job(tmp_path / "run", risk=0.999, updates=40)
-    batches: list[Batch] = [judged(batch, right_and_wrong, start=1, pad=0) for batch in Epoch(0)]
+    batches: list[Batch] = [with_rewards(batch, right_and_wrong, start=1, pad=0) for batch in Epoch(0)]
 
     def risks() -> float:
         assert isinstance(made.loss, TranslationLoss)

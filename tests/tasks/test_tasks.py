@@ -15,9 +15,9 @@ from regard.cpu import hardware
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
-from regard.tasks import Reader, Translator, Viewer, Writer, kind_of
+from regard.tasks import ImageClassifier, Reader, TranslationModel, Writer, kind_of
 from regard.tasks.base import BATCH
 from regard.weights.quantize import quantize
 
@@ -85,8 +85,8 @@ def with_end() -> Tokenizer:
     return tokenizer
 
 
-TRANSLATION = Generation(start=0, end=(1,), pad=0, never=(0,))
-MAKE: dict[str, tuple[Callable[..., BlockConfig], Callable[[], Tokenizer] | None, Generation]] = {
+TRANSLATION = GenerationConfig(start=0, end=(1,), pad=0, never=(0,))
+MAKE: dict[str, tuple[Callable[..., BlockConfig], Callable[[], Tokenizer] | None, GenerationConfig]] = {
     "translator": (  # not deep: it would repeat one token for ever, as untrained ones do
         lambda vocab: Seq2SeqConfig(
             **SMALL, vocab=vocab, context=CONTEXT, encoder_layers=1, decoder_layers=1, tied="target"
@@ -97,45 +97,49 @@ MAKE: dict[str, tuple[Callable[..., BlockConfig], Callable[[], Tokenizer] | None
     "embedder": (
         lambda vocab: EncoderConfig(**STACK, vocab=vocab, normalize=True),
         wordpiece,
-        Generation(pad=0),
+        GenerationConfig(pad=0),
     ),
-    "filler": (lambda vocab: EncoderConfig(**STACK, vocab=vocab, head="masked_lm"), wordpiece, Generation(pad=0)),
+    "filler": (lambda vocab: EncoderConfig(**STACK, vocab=vocab, head="masked_lm"), wordpiece, GenerationConfig(pad=0)),
     "reader": (
         lambda vocab: EncoderConfig(**STACK, vocab=vocab, pooler="tanh", **LABELS),
         wordpiece,
-        Generation(pad=0),
+        GenerationConfig(pad=0),
     ),
-    "writer": (lambda vocab: DecoderConfig(**STACK, vocab=vocab, norm_first=True), byte_level, Generation(start=0)),
-    "judge": (lambda vocab: DecoderConfig(**STACK, vocab=vocab, **LABELS), byte_level, Generation()),
+    "writer": (
+        lambda vocab: DecoderConfig(**STACK, vocab=vocab, norm_first=True),
+        byte_level,
+        GenerationConfig(start=0),
+    ),
+    "judge": (lambda vocab: DecoderConfig(**STACK, vocab=vocab, **LABELS), byte_level, GenerationConfig()),
     "viewer": (
         lambda vocab: VisionConfig(**SMALL, layers=1, image=8, patch=4, channels=1, labels=("cat", "pear")),
         None,
-        Generation(),
+        GenerationConfig(),
     ),
-    "blind viewer": (lambda vocab: VisionConfig(**SMALL, layers=1, image=8, patch=4), None, Generation()),
+    "blind viewer": (lambda vocab: VisionConfig(**SMALL, layers=1, image=8, patch=4), None, GenerationConfig()),
 }
 TASKS = {
-    "translator": (Translator, ("translate",)),
+    "translator": (TranslationModel, ("translate",)),
     "embedder": (Reader, ("embed",)),
     "filler": (Reader, ("embed", "fill")),
     "reader": (Reader, ("embed", "classify")),
     "writer": (Writer, ("generate",)),
     "judge": (Writer, ("classify",)),
-    "viewer": (Viewer, ("classify",)),
-    "blind viewer": (Viewer, ()),
+    "viewer": (ImageClassifier, ("classify",)),
+    "blind viewer": (ImageClassifier, ()),
 }
 TEXT_MODELS = [name for name, (_, tokenizer, _) in MAKE.items() if tokenizer is not None]
 
 
 def write(
-    directory: Path, config: BlockConfig, tokenizer: Tokenizer | None = None, generation: Generation | None = None
+    directory: Path, config: BlockConfig, tokenizer: Tokenizer | None = None, generation: GenerationConfig | None = None
 ) -> regard.Model:
     network = build(config)
     initialize(network, seed=1)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(4 if parameter.dim() > 1 else 1)  # so that different texts get different answers
-    kind_of(config)(network.eval(), generation or Generation(), None, directory).save(directory)
+    kind_of(config)(network.eval(), generation or GenerationConfig(), None, directory).save(directory)
     if tokenizer is not None:
         tokenizer.save(str(directory / "tokenizer.json"))
     return regard.load(directory, device="cpu")
@@ -447,7 +451,7 @@ def test_generate_as_the_model_says(model: Get) -> None:
 def test_generate_from_nothing(model: Get, tmp_path: Path) -> None:
     writer = model("writer")
     assert writer.generate("", max_new=4) == writer.tokenizer.decode(writer.write([[0]], max_new=4)[0])
-    no_start = Writer(writer.network, Generation(), writer._tokenizer, writer.source)
+    no_start = Writer(writer.network, GenerationConfig(), writer._tokenizer, writer.source)
     with pytest.raises(InputError, match="prompt is empty"):
         no_start.generate("")
 

@@ -12,11 +12,11 @@ from small_models import VOCAB, translators
 from test_search_properties import Translating, own_seeds, same, searches, start
 from torch import Tensor
 
-from regard.blocks.beam_cache import Group
+from regard.blocks.beam_cache import BeamCache
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Opening
+from regard.decoding.request import Prompts
 from regard.decoding.search import search
-from regard.decoding.settings import Search
+from regard.decoding.settings import SearchSettings
 from regard.inference.scheduler import run
 from regard.inference.search_worker import Asked
 from regard.models import Seq2Seq
@@ -30,10 +30,12 @@ def texts(draw: st.DrawFn) -> list[Tensor]:
 
 
 @torch.inference_mode()
-def together(model: Seq2Seq, rows: Sequence[Tensor], how: Search, fit: int, workers: int = 1) -> list[list[Hypothesis]]:
+def together(
+    model: Seq2Seq, rows: Sequence[Tensor], how: SearchSettings, fit: int, workers: int = 1
+) -> list[list[Hypothesis]]:
     seeds = own_seeds(list(rows), how)
 
-    def begin(numbers: Sequence[int]) -> tuple[Group, Opening]:
+    def begin(numbers: Sequence[int]) -> tuple[BeamCache, Prompts]:
         longest = max(rows[number].shape[1] for number in numbers)
         ids, present = torch.zeros(len(numbers), longest, dtype=torch.long), torch.zeros(len(numbers), longest) > 0
         for row, number in enumerate(numbers):
@@ -41,7 +43,7 @@ def together(model: Seq2Seq, rows: Sequence[Tensor], how: Search, fit: int, work
         memory = model.encode(ids, present)
         return model.group(memory), start(len(numbers), seeds=[seeds[number] for number in numbers])
 
-    def answer(groups: Sequence[Group], new: Sequence[Tensor]) -> Sequence[Tensor]:
+    def answer(groups: Sequence[BeamCache], new: Sequence[Tensor]) -> Sequence[Tensor]:
         return torch.split(model.next_logits(torch.cat(list(new))[:, 0], groups), [len(each) for each in new])
 
     lengths, width = [row.shape[1] for row in rows], max(how.beam, how.n_best)
@@ -57,7 +59,7 @@ def together(model: Seq2Seq, rows: Sequence[Tensor], how: Search, fit: int, work
     st.integers(1, 3),
 )
 def test_each_text_is_searched_as_if_it_were_alone(
-    model: Seq2Seq, rows: list[Tensor], how: Search, fit: int, workers: int
+    model: Seq2Seq, rows: list[Tensor], how: SearchSettings, fit: int, workers: int
 ) -> None:
     for row, seed, found in zip(rows, own_seeds(rows, how), together(model, rows, how, fit, workers), strict=True):
         (alone,) = search(Translating(model, row), start(1, seeds=[seed]), how)
@@ -67,14 +69,14 @@ def test_each_text_is_searched_as_if_it_were_alone(
 @settings(max_examples=30)
 @given(translators(), texts(), st.integers(1, 8))
 def test_the_order_of_the_texts_changes_nothing(model: Seq2Seq, rows: list[Tensor], beam: int) -> None:
-    how = Search(beam=beam, n_best=beam)
+    how = SearchSettings(beam=beam, n_best=beam)
     forwards, backwards = (together(model, order, how, 10) for order in (rows, rows[::-1]))
     for one, other in zip(forwards, backwards[::-1], strict=True):
         same(one, other)
 
 
 def test_nothing_to_do_is_nothing_done() -> None:
-    def never(*what: object) -> tuple[Group, Opening]:
+    def never(*what: object) -> tuple[BeamCache, Prompts]:
         raise AssertionError
 
-    assert run(lambda: Asked(never, never, Search(beam=4)), [], 4) == []  # type: ignore[arg-type]
+    assert run(lambda: Asked(never, never, SearchSettings(beam=4)), [], 4) == []  # type: ignore[arg-type]

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from regard.blocks.beam_cache import Group
+from regard.blocks.beam_cache import BeamCache
 from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy_asking
+from regard.decoding.greedy import greedy_loop
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Opening, answered
-from regard.decoding.settings import Search
+from regard.decoding.request import Prompts, run_search
+from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
 from regard.inference.native import kernels
-from regard.inference.native_step import Stepwise, can_compile, compile_network
-from regard.inference.native_worker import CompiledWorker, is_plain
+from regard.inference.native_step import NativeStep, can_compile, compile_network
+from regard.inference.native_worker import NativeWorker, is_plain
 from regard.inference.scheduler import run
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
@@ -72,7 +72,7 @@ KINDS: list[dict[str, object]] = [
 def test_the_compiled_pass_is_the_modules(kind: dict[str, object]) -> None:
     model = make(**kind)
     assert can_compile(model)
-    compiled, sources = Stepwise(compile_network(model)), sentences(5, 3)
+    compiled, sources = NativeStep(compile_network(model)), sentences(5, 3)
     groups = {
         "modules": model.group(model.encode(*padded(sources))),
         "compiled": compiled.read(sources),
@@ -90,7 +90,7 @@ def test_the_compiled_pass_is_the_modules(kind: dict[str, object]) -> None:
 @torch.inference_mode()
 def test_groups_of_different_lengths_go_through_together() -> None:
     model = make()
-    compiled, sources = Stepwise(compile_network(model)), sentences(6, 4)
+    compiled, sources = NativeStep(compile_network(model)), sentences(6, 4)
     old, young = compiled.read(sources[:2]), compiled.read(sources[2:])
     compiled.next_logits(torch.full((2,), START), [old])
     ids = torch.tensor([7, 8, START, START, START, START])
@@ -115,27 +115,27 @@ def test_another_dtype_is_not_compiled() -> None:
 def compiled_search(
     model: Seq2Seq,
     sources: Sequence[Sequence[int]],
-    plan: Search,
+    plan: SearchSettings,
     limits: Sequence[int],
     rows: int,
     ends: Sequence[int],
 ) -> list[list[Hypothesis]]:
     compiled = compile_network(model)
 
-    def hire() -> CompiledWorker:
-        return CompiledWorker(compiled, sources, limits, plan, start=START, ends=ends, never=(0, 5))
+    def hire() -> NativeWorker:
+        return NativeWorker(compiled, sources, limits, plan, start=START, ends=ends, never=(0, 5))
 
     return run(hire, [len(source) for source in sources], plan.beam, rows=rows, workers=1)
 
 
 def reference_search(
-    model: Seq2Seq, sources: Sequence[Sequence[int]], plan: Search, limits: Sequence[int], ends: Sequence[int]
+    model: Seq2Seq, sources: Sequence[Sequence[int]], plan: SearchSettings, limits: Sequence[int], ends: Sequence[int]
 ) -> list[list[Hypothesis]]:
     """beam.py and greedy.py on the compiled pass: the same logits to the last bit, so the same tokens."""
-    compiled = Stepwise(compile_network(model))
+    compiled = NativeStep(compile_network(model))
 
     class Step:
-        def __init__(self, group: Group) -> None:
+        def __init__(self, group: BeamCache) -> None:
             self.group = group
 
         def __call__(self, ids_RL: torch.Tensor, /) -> torch.Tensor:
@@ -144,10 +144,10 @@ def reference_search(
         def reorder(self, rows_R: torch.Tensor, /) -> None:
             self.group.reorder(rows_R)
 
-    opening = Opening(first_BL=torch.full((len(sources), 1), START), room=list(limits), end=ends, never=(0, 5))
+    opening = Prompts(first_BL=torch.full((len(sources), 1), START), room=list(limits), end=ends, never=(0, 5))
     step = Step(compiled.read(sources))
     if plan.beam == 1:
-        return answered(greedy_asking(opening, plan), step)
+        return run_search(greedy_loop(opening, plan), step)
     return beam(step, opening, plan)
 
 
@@ -156,7 +156,7 @@ def reference_search(
 def test_the_compiled_search_is_the_reference_token_for_token(data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 10**6))
     width = data.draw(st.integers(1, 8))
-    plan = Search(
+    plan = SearchSettings(
         beam=width,
         n_best=data.draw(st.integers(1, width)),
         length_penalty=data.draw(st.sampled_from([0.0, 0.6, 1.0, 2.0, -0.5])),
@@ -190,7 +190,7 @@ def test_a_sentence_is_translated_alike_in_any_company(int8: bool) -> None:
     model = make()
     if int8:
         quantize(model)
-    sources, plan = sentences(40, 9), Search(beam=4, n_best=2)
+    sources, plan = sentences(40, 9), SearchSettings(beam=4, n_best=2)
     limits = [len(source) + 8 for source in sources]
     alone = [
         compiled_search(model, [source], plan, [limit], 4, ENDS)[0]
@@ -206,7 +206,7 @@ def test_a_sentence_is_translated_alike_in_any_company(int8: bool) -> None:
 
 @torch.inference_mode()
 def test_no_room_says_nothing() -> None:
-    found = compiled_search(make(), sentences(3, 1), Search(beam=2), [0, 4, -3], 256, ENDS)
+    found = compiled_search(make(), sentences(3, 1), SearchSettings(beam=2), [0, 4, -3], 256, ENDS)
     assert [[each.tokens for each in one] for one in (found[0], found[2])] == [[[]], [[]]]
     assert found[1][0].tokens
 
@@ -216,10 +216,15 @@ def test_a_broken_model_is_an_error_and_not_a_text() -> None:
     model = make()
     model.decoder.blocks[0].feedforward.up.weight[0, 0] = float("nan")  # type: ignore[union-attr, index, operator]
     with pytest.raises(ModelError, match="no finite numbers"):
-        compiled_search(model, sentences(3, 1), Search(beam=2), [4, 4, 4], 256, ENDS)
+        compiled_search(model, sentences(3, 1), SearchSettings(beam=2), [4, 4, 4], 256, ENDS)
 
 
 def test_what_is_plain() -> None:
-    assert is_plain(Search(beam=4, length_penalty=0.6, min_new=2))
-    others = [Search(temperature=1.0), Search(no_repeat_ngram=2), Search(repetition_penalty=1.2), Search(beam=65)]
+    assert is_plain(SearchSettings(beam=4, length_penalty=0.6, min_new=2))
+    others = [
+        SearchSettings(temperature=1.0),
+        SearchSettings(no_repeat_ngram=2),
+        SearchSettings(repetition_penalty=1.2),
+        SearchSettings(beam=65),
+    ]
     assert not any(map(is_plain, others))

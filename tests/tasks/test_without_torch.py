@@ -21,13 +21,13 @@ from regard.inference.native import kernels
 from regard.inference.native_model import shapes
 from regard.models import build
 from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import Generation
+from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
-from regard.tasks.translation import Translator
+from regard.tasks.translation import TranslationModel
 from regard.translate.document_translator import BOX
-from regard.weights import checkpoint
-from regard.weights.arrays import Unopened, read_arrays
-from regard.weights.directory import Stored
+from regard.weights.arrays import LazyModel, read_arrays
+from regard.weights.checkpoint import Style, read_model, write_model
+from regard.weights.directory import Checkpoint
 from regard.weights.quantize import quantize
 from regard.weights.tensors import contents
 
@@ -54,14 +54,16 @@ def config(**others: object) -> Seq2SeqConfig:
     return Seq2SeqConfig(**SIZES | others)  # type: ignore[arg-type]
 
 
-def write(directory: Path, *, int8: bool = False, style: checkpoint.Style = "regard", **others: object) -> Path:
+def write(directory: Path, *, int8: bool = False, style: Style = "regard", **others: object) -> Path:
     model = build(config(**others))
     initialize(model, seed=3)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3.0)
     directory.mkdir(exist_ok=True)
-    checkpoint.write(directory, Stored(quantize(model) if int8 else model, Generation(start=1, end=(2,), pad=0)), style)
+    write_model(
+        directory, Checkpoint(quantize(model) if int8 else model, GenerationConfig(start=1, end=(2,), pad=0)), style
+    )
     return directory
 
 
@@ -82,17 +84,17 @@ def test_what_is_written_without_the_network_is_written_with_it(
     kind: dict[str, object], int8: bool, tmp_path: Path
 ) -> None:
     light, full = load(write(tmp_path, int8=int8, **kind)), load(tmp_path)
-    assert isinstance(light, Translator)
-    assert isinstance(light._network, Unopened)
+    assert isinstance(light, TranslationModel)
+    assert isinstance(light._network, LazyModel)
     before = light.write(ROWS, beam=3)
-    assert isinstance(light._network, Unopened), "to translate, nobody needs the modules"
+    assert isinstance(light._network, LazyModel), "to translate, nobody needs the modules"
     assert full.network.config == light.config
     assert full.write(ROWS, beam=3) == before
     light.logits(ROWS[0])  # which opens it
-    assert not isinstance(light._network, Unopened)
+    assert not isinstance(light._network, LazyModel)
     assert light.write(ROWS, beam=3) == before
     for name, tensor in contents(light.network).items():
-        assert torch.equal(tensor, contents(checkpoint.read(tmp_path).model)[name]), name
+        assert torch.equal(tensor, contents(read_model(tmp_path).model)[name]), name
 
 
 @compiled_only
@@ -100,14 +102,14 @@ def test_what_is_written_without_the_network_is_written_with_it(
 def test_an_opus_directory_is_used_as_it_is(kind: dict[str, object], tmp_path: Path) -> None:
     light = load(write_marian(tmp_path / "theirs", **kind))
     own = load(write(tmp_path / "ours", positions="sinusoidal_halves", output_bias=True, **kind))
-    assert isinstance(light, Translator)
-    assert light.config == checkpoint.read(tmp_path / "theirs").config
+    assert isinstance(light, TranslationModel)
+    assert light.config == read_model(tmp_path / "theirs").config
     assert light.generation == own.generation
     before = light.write(ROWS, beam=3)
-    assert isinstance(light._network, Unopened), "to translate, nobody needs the modules"
+    assert isinstance(light._network, LazyModel), "to translate, nobody needs the modules"
     assert own.write(ROWS, beam=3) == before
     for name, tensor in contents(light.network).items():
-        assert torch.equal(tensor, contents(checkpoint.read(tmp_path / "theirs").model)[name]), name
+        assert torch.equal(tensor, contents(read_model(tmp_path / "theirs").model)[name]), name
     assert light.write(ROWS, beam=3) == before
 
 
@@ -174,7 +176,7 @@ def test_half_precision_is_for_torch(tmp_path: Path) -> None:
     path = write(tmp_path) / "model.safetensors"
     save_file({name: tensor.bfloat16() for name, tensor in load_file(path).items()}, path)
     assert read_arrays(path) is None
-    assert not isinstance(load(tmp_path)._network, Unopened)
+    assert not isinstance(load(tmp_path)._network, LazyModel)
 
 
 @pytest.mark.parametrize("length", [0, 5, 8, 100, -1])
