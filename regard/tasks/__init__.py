@@ -37,7 +37,12 @@ __all__ = ["ImageClassifier", "Model", "Reader", "TranslationModel", "Writer", "
 
 KINDS = {"seq2seq": "TranslationModel", "encoder": "Reader", "decoder": "Writer", "vision": "ImageClassifier"}
 # imported when first asked for: a translator may do without torch
-_HOMES = {"TranslationModel": "translator", "Reader": "texts", "Writer": "texts", "ImageClassifier": "images"}
+_HOMES = {
+    "TranslationModel": "translation",
+    "Reader": "text_models",
+    "Writer": "text_models",
+    "ImageClassifier": "image_classifier",
+}
 
 
 def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
