@@ -92,7 +92,7 @@ def test_only_one_file_prints() -> None:
 
 def test_the_environment_is_read_in_few_places() -> None:
     readers = [path for path in FILES if "os.environ" in names(path) and home(path) not in ("cpu", "cli")]
-    assert [path.name for path in readers] == ["cpu/threads.py", "distributed.py"]
+    assert [path.name for path in readers] == ["distributed.py"]
 
 
 def test_nothing_is_unpickled() -> None:

@@ -28,7 +28,7 @@ class ThreadPool:
     def _start(self) -> None:
         threads.take(self._share)
 
-    def together(self, tasks: Sequence[Callable[[], T]]) -> list[Future[T]]:
+    def run_all(self, tasks: Sequence[Callable[[], T]]) -> list[Future[T]]:
         """What became of each task, when all of them are done."""
         with threads.everywhere(self._share):
             waiting = [self._pool.submit(task) for task in tasks]

@@ -97,7 +97,7 @@ def run(
     share = min(rows, width * -(-len(lengths) // count))  # nobody takes all that waits
     crew = ThreadPool(count)
     try:
-        for done in crew.together([partial(work, me) for me in range(count)]):
+        for done in crew.run_all([partial(work, me) for me in range(count)]):
             done.result()
     finally:
         crew.close()

@@ -31,16 +31,21 @@ from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_
 
 if TYPE_CHECKING:
     from regard.tasks.image_classifier import ImageClassifier
-    from regard.tasks.text_models import Reader, Writer
+    from regard.tasks.text_models import EncoderModel, LanguageModel
 
-__all__ = ["ImageClassifier", "Model", "Reader", "TranslationModel", "Writer", "kind_of", "load"]
+__all__ = ["EncoderModel", "ImageClassifier", "LanguageModel", "Model", "TranslationModel", "kind_of", "load"]
 
-KINDS = {"seq2seq": "TranslationModel", "encoder": "Reader", "decoder": "Writer", "vision": "ImageClassifier"}
-# imported when first asked for: a translator may do without torch
+KINDS = {
+    "seq2seq": "TranslationModel",
+    "encoder": "EncoderModel",
+    "decoder": "LanguageModel",
+    "vision": "ImageClassifier",
+}
+# imported on first use: a translation model may run without torch
 _HOMES = {
     "TranslationModel": "translation",
-    "Reader": "text_models",
-    "Writer": "text_models",
+    "EncoderModel": "text_models",
+    "LanguageModel": "text_models",
     "ImageClassifier": "image_classifier",
 }
 

@@ -51,7 +51,7 @@ class TextModel(Model):
         return self._fit(ids, self.network.config.vocab, self.network.config.context)
 
 
-class Reader(TextModel):
+class EncoderModel(TextModel):
     """An encoder: it reads a text whole, for its meaning, its gaps or its class."""
 
     network: Encoder
@@ -96,7 +96,7 @@ class Reader(TextModel):
         ]
 
 
-class Writer(TextModel):
+class LanguageModel(TextModel):
     """A decoder: it goes on where a text stops."""
 
     network: Decoder

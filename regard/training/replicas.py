@@ -38,7 +38,7 @@ class Replicas:
             return task(self.modules[0], batches)
         parts = [batches[number::count] for number in range(count)]
         busy = [(module, part) for module, part in zip(self.modules, parts, strict=True) if part]
-        done = self.crew.together([partial(task, module, part) for module, part in busy])
+        done = self.crew.run_all([partial(task, module, part) for module, part in busy])
         failed = [error for error in (each.exception() for each in done) if error is not None]
         try:
             if failed:

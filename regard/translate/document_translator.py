@@ -1,7 +1,7 @@
 """Text as people have it -> sentences -> a translator -> text, with all that must survive and all that is known.
 
     passage -> segments -> placeholders -> [ translator ] -> guard -> what was kept, back in place -> passage
-               text/       text/             pipeline/       decoding/   text/                         documents/
+               text/       text/             tasks/          decoding/   translate/                    translate/
 
 What the guard or the contract about placeholders finds wanting is searched for again, more forcefully each time; what
 cannot be mended stays in the source's words, and says so.

@@ -164,7 +164,7 @@ def test_users_own_cap_is_not_replaced_when_it_fails(tmp_path: Path, monkeypatch
 
 def test_processes_that_start_at_once_probe_once(tmp_path: Path) -> None:
     program = DIES_WITHOUT_CAP + "\ntime.sleep(1)"  # long enough for all the others to arrive
-    worker = f"from regard import hardware; print(hardware.capabilities({program!r}))"
+    worker = f"from regard.cpu import hardware; print(hardware.capabilities({program!r}))"
     command = [sys.executable, "-c", worker]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) for _ in range(8)]
     answers = {worker.communicate(timeout=120)[0] for worker in workers}
@@ -260,7 +260,8 @@ def test_import_is_light_and_has_no_effects(tmp_path: Path) -> None:
 def test_remembered_prepare_does_not_import_torch() -> None:
     hardware.capabilities(DIES_WITHOUT_CAP)
     program = (
-        "import os, sys; from regard import hardware; found = hardware.prepare(); assert hardware.prepare() is found; "
+        "import os, sys; from regard.cpu import hardware; found = hardware.prepare(); "
+        "assert hardware.prepare() is found; "
         f"assert os.environ[{ISA!r}] == found.isa_cap == {CAP!r}; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(), timeout=60)

@@ -29,7 +29,7 @@ def test_each_has_its_share_and_the_caller_has_the_whole() -> None:
     crew = ThreadPool(2)
     try:
         for _ in range(2):
-            assert [set(done.result()) for done in crew.together([numbers, numbers])] == [{2}, {2}]
+            assert [set(done.result()) for done in crew.run_all([numbers, numbers])] == [{2}, {2}]
             assert numbers() == before
     finally:
         crew.close()
@@ -41,7 +41,7 @@ def test_what_fails_is_told_and_the_whole_comes_back() -> None:
 
     crew = ThreadPool(2)
     try:
-        first, second = crew.together([fail, lambda: None])
+        first, second = crew.run_all([fail, lambda: None])
         assert isinstance(first.exception(), ValueError)
         assert second.exception() is None
         assert set(numbers()) == {4}

@@ -24,7 +24,7 @@ def run(program: str, **env: str) -> str:
 def test_threads_respect_affinity() -> None:
     allowed = os.sched_getaffinity(0)
     assert 1 <= threads.cores() <= len(allowed)
-    program = "import os; from regard import threads; os.sched_setaffinity(0, {%d}); print(threads.cores())"
+    program = "import os; from regard.cpu import threads; os.sched_setaffinity(0, {%d}); print(threads.cores())"
     assert run(program % min(allowed)) == "1\n"
 
 
@@ -73,7 +73,7 @@ def test_use_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_torch_the_number_is_our_own() -> None:
-    start = "import sys; from regard import threads; "
+    start = "import sys; from regard.cpu import threads; "
     end = "; print(threads.in_use(), 'torch' in sys.modules)"
     assert run(start + "threads.use(3)" + end) == "3 False\n"
     assert run(start + "threads.use()" + end, OMP_NUM_THREADS="5,2") == "5 False\n"
@@ -81,18 +81,16 @@ def test_without_torch_the_number_is_our_own() -> None:
 
 
 def test_torch_takes_the_number_over() -> None:
-    program = (
-        "from regard import threads; threads.use(3); import torch; threads.pass_on(); print(torch.get_num_threads())"
-    )
+    program = "from regard.cpu import threads; threads.use(3); import torch; threads.pass_on(); print(torch.get_num_threads())"
     assert run(program) == "3\n"
 
 
 def test_without_torch_a_crew_shares_the_threads() -> None:
     program = """
 from regard.cpu import threads
-from regard.cpu.thread_pool import Crew
+from regard.cpu.thread_pool import ThreadPool
 threads.use(4)
-crew = Crew(2)
-print([done.result() for done in crew.together([threads.in_use] * 2)], threads.in_use())
+crew = ThreadPool(2)
+print([done.result() for done in crew.run_all([threads.in_use] * 2)], threads.in_use())
 """
     assert run(program) == "[2, 2] 4\n"

@@ -17,7 +17,7 @@ from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
-from regard.tasks import ImageClassifier, Reader, TranslationModel, Writer, kind_of
+from regard.tasks import EncoderModel, ImageClassifier, LanguageModel, TranslationModel, kind_of
 from regard.tasks.base import BATCH
 from regard.weights.quantize import quantize
 
@@ -120,11 +120,11 @@ MAKE: dict[str, tuple[Callable[..., BlockConfig], Callable[[], Tokenizer] | None
 }
 TASKS = {
     "translator": (TranslationModel, ("translate",)),
-    "embedder": (Reader, ("embed",)),
-    "filler": (Reader, ("embed", "fill")),
-    "reader": (Reader, ("embed", "classify")),
-    "writer": (Writer, ("generate",)),
-    "judge": (Writer, ("classify",)),
+    "embedder": (EncoderModel, ("embed",)),
+    "filler": (EncoderModel, ("embed", "fill")),
+    "reader": (EncoderModel, ("embed", "classify")),
+    "writer": (LanguageModel, ("generate",)),
+    "judge": (LanguageModel, ("classify",)),
     "viewer": (ImageClassifier, ("classify",)),
     "blind viewer": (ImageClassifier, ()),
 }
@@ -430,20 +430,20 @@ def test_generate_until_an_end(model: Get) -> None:
     writer = model("writer")
     said = written(writer, "The cat", 20)
     end = said[5]
-    stops = Writer(writer.network, replace(writer.generation, end=(299, end)), writer._tokenizer, writer.source)
+    stops = LanguageModel(writer.network, replace(writer.generation, end=(299, end)), writer._tokenizer, writer.source)
     assert written(stops, "The cat", 20) == said[: said.index(end)]
 
 
 def test_generate_never_what_is_forbidden(model: Get) -> None:
     writer = model("writer")
     first = written(writer, "The cat", 1)[0]
-    shy = Writer(writer.network, replace(writer.generation, never=(first,)), writer._tokenizer, writer.source)
+    shy = LanguageModel(writer.network, replace(writer.generation, never=(first,)), writer._tokenizer, writer.source)
     assert first not in written(shy, "The cat", 20)
 
 
 def test_generate_as_the_model_says(model: Get) -> None:
     writer = model("writer")
-    brief = Writer(writer.network, replace(writer.generation, max_new=3), writer._tokenizer, writer.source)
+    brief = LanguageModel(writer.network, replace(writer.generation, max_new=3), writer._tokenizer, writer.source)
     assert len(written(brief, "The cat")) == 3
     assert len(written(brief, "The cat", 5)) == 5  # whoever asks knows better
 
@@ -451,7 +451,7 @@ def test_generate_as_the_model_says(model: Get) -> None:
 def test_generate_from_nothing(model: Get, tmp_path: Path) -> None:
     writer = model("writer")
     assert writer.generate("", max_new=4) == writer.tokenizer.decode(writer.write([[0]], max_new=4)[0])
-    no_start = Writer(writer.network, GenerationConfig(), writer._tokenizer, writer.source)
+    no_start = LanguageModel(writer.network, GenerationConfig(), writer._tokenizer, writer.source)
     with pytest.raises(InputError, match="prompt is empty"):
         no_start.generate("")
 
