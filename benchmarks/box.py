@@ -20,13 +20,13 @@ from regard.cpu import hardware, threads
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.test_set import aligned
 from regard.evaluation.translation import figures
+from regard.io import write_json
 from regard.tasks import TranslationModel, load
 from regard.translate.confidence import FILE as CONFIDENCE
 from regard.translate.language import FILE as LANGUAGES
 from regard.translate.language import Languages
 from regard.weights.card import FILE as CARD
 from regard.weights.card import Card
-from regard.weights.directory import write_json
 from regard.weights.quantize import quantize
 
 PUBLISHED = {"en-de": "44.7", "de-en": "52.7", "en-fr": "53.2", "fr-en": "59.8"}

@@ -28,6 +28,7 @@ import transformers_model
 import regard
 from regard.cpu import threads as cores
 from regard.inference.native import kernels, tensors
+from regard.io import atomic_file, write_json
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
@@ -119,8 +120,8 @@ def prepare(folder: Path, model: Seq2Seq, generation: GenerationConfig, shortlis
         kind = None if compute == "float32" else compute
         names = ctranslate2_model.write(model, place, start=generation.start, end=generation.end[0], quantization=kind)
     special = {number: name for number, name in enumerate(names) if name != f"t{number}"}
-    (folder / "names.json").write_text(json.dumps(special))
-    (folder / "sizes.json").write_text(json.dumps({"vocab": model.config.vocab}))
+    write_json(folder / "names.json", special)
+    write_json(folder / "sizes.json", {"vocab": model.config.vocab})
 
 
 # ---- measuring ----
@@ -232,7 +233,8 @@ def draw(path: Path, figures: dict[str, Any]) -> None:
             axis.tick_params(labelsize=8, labelleft=axis is row[0])
             axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with atomic_file(path) as draft:
+        figure.savefig(draft, dpi=120, format=path.suffix[1:] or "png")
 
 
 def bleu_of(model: TranslationModel, written: list[list[int]], references: list[str]) -> float:
@@ -286,7 +288,7 @@ def main() -> None:
         all_figures["real"] = table(title, figures, bleus)
         shares(config, sources, figures, int8_rate(options.threads))
     if options.json:
-        options.json.write_text(json.dumps(all_figures, indent=2) + "\n")
+        write_json(options.json, all_figures)
     if options.plot:
         draw(options.plot, all_figures)
 

@@ -9,7 +9,6 @@ machine's float32 matrix product reaches in the same run. --alone leaves the oth
 """
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -33,6 +32,7 @@ from regard.config import plain
 from regard.cpu import hardware
 from regard.cpu import threads as cores
 from regard.data.batching import Batch
+from regard.io import write_json
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.presets import preset
@@ -156,7 +156,7 @@ def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path, *, half: 
 def joeynmt(python: str, config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
     """In its own environment: it wants other versions than we do."""
     settings = folder / "joeynmt.json"
-    settings.write_text(json.dumps({**plain(config), "threads": torch.get_num_threads()}))
+    write_json(settings, {**plain(config), "threads": torch.get_num_threads()})
     torch.save([(batch.source_BS, batch.labels_BL) for batch in batches], folder / "batches.pt")
     script = Path(__file__).with_name("joeynmt_steps.py")
     command = [python, str(script), str(settings), str(folder / "batches.pt")]

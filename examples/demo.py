@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.explorer.page import translation_page
+from regard.io import write_text
 from regard.translate.document_translator import DocumentTranslator, load_translator
 from regard.translate.result import TranslationResult
 
@@ -79,7 +80,7 @@ def show_alignment(box: DocumentTranslator) -> None:
     words = box.translate(source, to=to).sentences[0].words
     config = model.network.config
     about = f"{config.encoder_layers} + {config.decoder_layers} layers of {config.heads} heads: the model in the box"
-    PAGE.write_text(translation_page(model, source, found, words, about), encoding="utf-8")
+    write_text(PAGE, translation_page(model, source, found, words, about))
     console.print(Text(f"\n   every head of every layer: open {PAGE} in a browser\n"))
 
 

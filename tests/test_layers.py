@@ -11,7 +11,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 ROWS = [  # only downhill: a folder may import from rows above its own here, and from itself
     "errors plural",
-    "config",
+    "config io",
     "cpu",
     "text blocks",
     "data models",
@@ -93,6 +93,65 @@ def test_only_one_file_prints() -> None:
 def test_the_environment_is_read_in_few_places() -> None:
     readers = [path for path in FILES if "os.environ" in names(path) and home(path) not in ("cpu", "cli")]
     assert [path.name for path in readers] == ["distributed.py"]
+
+
+def test_every_file_is_written_by_one_module() -> None:
+    """io.py writes atomically. Excepted: the library that the compiler writes into a folder of its own."""
+    excepted = {"io.py": None, "inference/native/build.py": "os.replace(draft, path)"}
+    roots = (PACKAGE, PACKAGE.parent / "examples", PACKAGE.parent / "benchmarks")
+    breaches = [
+        f"{path.relative_to(root)}:{line} {call}"
+        for root in roots
+        for path in sorted(root.rglob("*.py"))
+        for line, call in writes(path)
+        if excepted.get(str(path.relative_to(root)), "") not in (None, call)
+    ]
+    assert breaches == []
+
+
+def writes(path: Path) -> Iterator[tuple[int, str]]:
+    """Calls that open, write or rename a file past io.py. Appending is free: a log grows under its own name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        owner, _, name = called.rpartition(".")
+        modes = [
+            str(one.value) for one in (*node.args, *(k.value for k in node.keywords)) if isinstance(one, ast.Constant)
+        ]
+        if (
+            (name == "open" and any(set(mode) & set("wx+") and set(mode) <= set("rwxabt+") for mode in modes))
+            or (name in ("write_text", "write_bytes") and owner not in ("", "io", "files"))
+            or (name in ("replace", "rename") and (owner == "os" or _one_path(node)) and owner != "dataclasses")
+            or name in ("mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryFile")
+        ):
+            yield node.lineno, ast.unparse(node)
+
+
+def _one_path(node: ast.Call) -> bool:
+    """Path.replace and Path.rename take one argument; str.replace takes two, dataclasses.replace takes keywords."""
+    return isinstance(node.func, ast.Attribute) and len(node.args) == 1 and not node.keywords
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'open(path, "w")',
+        'path.open(mode="wb")',
+        'path.open("x")',
+        "path.write_text(text)",
+        "(a / b).write_bytes(raw)",
+        "os.replace(a, b)",
+        "draft.replace(path)",
+        "draft.rename(path)",
+        "tempfile.mkdtemp(dir=folder)",
+    ],
+)
+def test_the_rule_on_writing_would_notice(call: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(f"x = 1\n{call}\n")
+    assert [line for line, _ in writes(tmp_path / "bad.py")] == [2]
+    (tmp_path / "good.py").write_text('open(path, "a"), open(path), text.replace("a", "b"), io.write_text(path, text)')
+    assert list(writes(tmp_path / "good.py")) == []
 
 
 def test_nothing_is_unpickled() -> None:

@@ -38,10 +38,10 @@ def command(sources: tuple[Path, ...], destination: Path, last: int | None, best
 
 def _of_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.errors import ModelError
+    from regard.io import new_directory
     from regard.text import tokenizer as text
     from regard.weights.average import mean_model
     from regard.weights.checkpoint import write_model
-    from regard.weights.directory import new_directory
 
     made = mean_model(paths)
     with new_directory(destination) as draft:

@@ -32,8 +32,8 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     from regard.config import plain
     from regard.evaluation.calibration import Known, calibrate
     from regard.evaluation.test_set import aligned
+    from regard.io import write_json
     from regard.translate.confidence import FILE
-    from regard.weights.directory import write_json
 
     translator = options.interpreter(directory, device).translator
     pairs = [(one, other) for one, other in aligned(source, target) if one and other]

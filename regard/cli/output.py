@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.errors import OutputError
+from regard import io
 
 
 def say(text: str = "") -> None:
@@ -29,27 +29,8 @@ def lines_to(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         yield say
         return
-    with drafted(path) as draft, draft.open("w", encoding="utf-8") as file:
+    with io.open_text(path) as file:
         yield lambda line: print(line, file=file, flush=True)
-
-
-@contextmanager
-def drafted(path: Path) -> Iterator[Path]:
-    """Where to write a file that takes its name when all is written."""
-    if path.is_dir():
-        raise OutputError(f"{path}: is a directory")
-    place = path.resolve()  # through a link, not in its place
-    # a device or a pipe is written to as it is: it must never be replaced by a file
-    draft = place if place.exists() and not place.is_file() else place.with_name(f".{place.name}.draft")
-    try:
-        yield draft
-        if draft != place:
-            draft.replace(place)
-    except OSError as problem:
-        raise OutputError(f"{path}: cannot be written ({problem.strerror})") from None
-    finally:
-        if draft != place:
-            draft.unlink(missing_ok=True)
 
 
 def error(text: str) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from regard import io
 from regard.cli import options, output
 from regard.errors import OutputError, UsageError
 
@@ -44,7 +45,7 @@ def command(runs: tuple[Path, ...], picture: Path | None) -> None:
             axis.grid(alpha=0.3)
     axes.flat[0].legend()
     try:
-        with output.drafted(picture) as draft:
+        with io.atomic_file(picture) as draft:
             figure.savefig(draft, dpi=120, format=picture.suffix[1:] or "png")
     except ValueError as error:  # a format that there is not
         raise OutputError(f"{picture}: cannot be written ({error})") from None

@@ -21,17 +21,17 @@ import logging
 import os
 import platform
 import re
-import secrets
 import subprocess
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from regard.cpu import threads
-from regard.errors import UsageError
+from regard.errors import OutputError, UsageError
+from regard.io import write_json
 from regard.plural import counted
 
 if TYPE_CHECKING:
@@ -209,17 +209,12 @@ def _recall(path: Path) -> Capabilities | None:
 
 
 def _remember(path: Path, found: Capabilities, sure: bool) -> None:
-    """Written under a name of its own and renamed, so that no one reads half of it."""
     until = time.time() + (SURE_SECONDS if sure else DOUBT_SECONDS)
-    draft = path.with_suffix(f".{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps({"capabilities": asdict(found), "until": until}), encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
+        write_json(path, {"capabilities": asdict(found), "until": until})
+    except (OSError, OutputError) as error:
         log.info("cannot remember what this CPU can run: %s", error)
-        with suppress(OSError):
-            draft.unlink()
 
 
 def _lock(path: Path, seconds: float) -> IO[str] | None:

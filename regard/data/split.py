@@ -20,6 +20,7 @@ from pathlib import Path
 from regard.data.sources import DataSettings, Files, Pair, Split, read
 from regard.data.stats import Stats
 from regard.errors import InputError
+from regard.io import open_text
 
 PARTS = ("train", "valid", "test")
 
@@ -32,7 +33,7 @@ def write_split(settings: DataSettings, folder: Path) -> Stats:
     seen: set[tuple[int, str]] = set()
     with ExitStack() as stack:
         files = {
-            (part, number, side): stack.enter_context((folder / name).open("w", encoding="utf-8", newline="\n"))
+            (part, number, side): stack.enter_context(open_text(folder / name))
             for part in PARTS
             for number in range(len(settings.train))
             for side, name in enumerate(_names(part, settings.train, number))

@@ -14,7 +14,6 @@ at the end, finding duplicates takes about 60 bytes a pair for a moment.
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
@@ -31,6 +30,7 @@ from regard.data.corpus import ABOUT, FORMAT, About, Corpus
 from regard.data.sources import DataSettings, training_pairs
 from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError, OutputError
+from regard.io import create, new_directory, write_json
 from regard.text.subword_dropout import Sampler
 from regard.text.tokenizer import Tokenizer, tag_piece
 
@@ -55,21 +55,18 @@ def cached(
         return corpus
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        half_done = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder))
-        try:
-            _build(half_done, settings, tokenizer, dropout, report)
-            for file in half_done.iterdir():
-                with file.open("rb") as handle:
-                    os.fsync(handle.fileno())  # before the name: a power cut must not leave a name without content
-            if not (corpus := Corpus.open(path)):  # another process may have been quicker
-                shutil.rmtree(path, ignore_errors=True)
-                half_done.chmod(0o755)  # mkdtemp makes it private
-                os.rename(half_done, path)
-        finally:
-            shutil.rmtree(half_done, ignore_errors=True)
+        if path.exists():  # damaged
+            shutil.rmtree(path)
     except OSError as error:
         raise OutputError(f"{folder}: the token cache cannot be written ({error.strerror or error})") from None
-    corpus = corpus or Corpus.open(path)
+    try:
+        with new_directory(path) as draft:
+            _build(draft, settings, tokenizer, dropout, report)
+    except OutputError:
+        if corpus := Corpus.open(path):  # another process was faster
+            return corpus
+        raise
+    corpus = Corpus.open(path)
     assert corpus is not None, "written a moment ago"
     return corpus
 
@@ -104,7 +101,7 @@ def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: 
         _Side(folder, "source", tokenizer, dropout) as source,
         _Side(folder, "target", tokenizer, dropout) as target,
         _Column(folder / "lines.raw", np.uint32) as lines,
-        (folder / "digests.raw").open("wb") as digests,
+        create(folder / "digests.raw") as digests,
     ):
         for pair in training_pairs(settings, account):
             read_codes, read_length = source.codes(pair.source)
@@ -162,7 +159,7 @@ def _finish(
         sizes={file.name: file.stat().st_size for file in sorted(folder.iterdir())},
         account=dataclasses.asdict(account),
     )
-    (folder / ABOUT).write_text(json.dumps(dataclasses.asdict(about), indent=2, ensure_ascii=False), encoding="utf-8")
+    write_json(folder / ABOUT, dataclasses.asdict(about))
 
 
 def _repeated(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -282,7 +279,7 @@ class _Column:
     """Numbers to a file, a few at a time."""
 
     def __init__(self, path: Path, kind: type[np.generic]) -> None:
-        self._file, self._kind = path.open("wb"), kind
+        self._file, self._kind = create(path), kind
         self._waiting: list[Any] = []
 
     def __enter__(self) -> "_Column":

@@ -12,12 +12,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from regard.errors import InputError, InputTooLong, TaskError, TokenizerError
+from regard.io import new_directory
 from regard.models import family_of
 from regard.models.config import BlockConfig
 from regard.models.generation_config import GenerationConfig
 from regard.text.tokenizer import Tokenizer
 from regard.weights.arrays import LazyModel
-from regard.weights.directory import Checkpoint, new_directory
+from regard.weights.directory import Checkpoint
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:

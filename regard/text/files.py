@@ -7,12 +7,12 @@ gives back exactly what was loaded, even if the directory has since moved or is 
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.errors import OutputError, TokenizerError
+from regard.io import write_bytes
 
 
 def read(directory: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, bytes]:
@@ -48,9 +48,9 @@ def write(directory: Path, files: Mapping[str, bytes]) -> None:
         path = directory / name
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            _replace(path, content)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
+        write_bytes(path, content)
 
 
 @contextlib.contextmanager
@@ -79,17 +79,3 @@ def _read(path: Path) -> bytes:
         raise TokenizerError(f"{path}: is missing, this tokenizer cannot work without it") from None
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644)  # mkstemp gives 0600, and a model directory is there to be shared
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from regard.config import load_json, read
 from regard.errors import RegardError, TrainingError
+from regard.io import new_directory, write_json
 from regard.training.distributed import fill_from, whole
 from regard.training.muon import Muon
-from regard.weights.directory import new_directory, write_json
 from regard.weights.tensors import mean, parameters, read_file, write_tensors
 
 Optimizers = Sequence[torch.optim.Optimizer]

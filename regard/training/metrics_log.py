@@ -5,6 +5,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from regard.io import write_text
+
 LOG = "log.jsonl"
 Record = dict[str, Any]
 
@@ -16,9 +18,7 @@ class MetricsLog:
         """Go on after `update`: lines of updates that will be done again are dropped."""
         self._path = run / LOG
         kept = [record for record in read_log(run) if record.get("update", 0) <= update]
-        draft = self._path.with_suffix(".draft")
-        draft.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
-        draft.replace(self._path)
+        write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
         self._file = self._path.open("a", encoding="utf-8")
         self._board = _tensorboard(run, update)
 

@@ -26,6 +26,7 @@ from regard.data.split import split_settings, write_split
 from regard.data.stats import Stats
 from regard.data.token_cache import cached, tag_ids, where
 from regard.errors import ConfigError, InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
+from regard.io import new_directory, write_json
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation_config import GenerationConfig
 from regard.models.initialize import initialize
@@ -39,7 +40,7 @@ from regard.training.distributed import Workers
 from regard.training.recipe import Recipe, model_config
 from regard.training.translation_loss import TranslationLoss
 from regard.weights.checkpoint import read_model, write_model
-from regard.weights.directory import Checkpoint, new_directory, write_json
+from regard.weights.directory import Checkpoint
 from regard.weights.tensors import fill, parameters
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))

@@ -1,21 +1,15 @@
 """A model is a directory: config.json, model.safetensors, the tokenizer's files, generation_config.json.
 
-What its settings say is read here, without torch; own.py and huggingface.py read and write the rest. A directory
-appears under its name only when it is whole: until then it is written beside it, under a name that starts with a dot.
+What its settings say is read here, without torch; own.py and huggingface.py read and write the rest.
 """
 
-import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.config import did_you_mean, load_json, one_of, read
-from regard.errors import ConfigError, ModelError, OutputError
+from regard.errors import ConfigError, ModelError
 from regard.models import FAMILIES
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation_config import GenerationConfig
@@ -98,44 +92,6 @@ def own_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
     if not isinstance(config, Seq2SeqConfig):
         return None
     return read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
-
-
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
-    """A directory to fill, which takes its name when the block ends well and vanishes when it does not."""
-    if path.exists():
-        raise OutputError(f"{path}: is there already; choose another name or remove it first")
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: its parent directory does not exist")
-    try:
-        half_done = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
-    try:
-        yield half_done
-        for file in (half_done, *half_done.rglob("*")):
-            file.chmod(0o755 if file.is_dir() else 0o644)  # mkdtemp and safetensors make theirs private
-            _sync(file)
-        os.rename(half_done, path)
-        _sync(path.parent)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
-    finally:
-        shutil.rmtree(half_done, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """To the disk, so that a power cut cannot leave the name without the content."""
-    if os.name == "posix":
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def existing_directory(path: Path) -> Path:

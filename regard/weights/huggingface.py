@@ -5,9 +5,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from regard.errors import ConfigError, UsageError
+from regard.io import write_json
 from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
 from regard.models.generation_config import GenerationConfig
-from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Checkpoint, write_json
+from regard.weights.directory import CONFIG, GENERATION, ONE_FILE, Checkpoint
 from regard.weights.hf_config import hf_model_type, in_our_words
 from regard.weights.maps import FOREIGN
 from regard.weights.maps.table import Foreign, to_theirs

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regard.config import plain
+from regard.io import write_json
 from regard.models import family_of
 from regard.weights.directory import (
     CONFIG,
@@ -13,7 +14,6 @@ from regard.weights.directory import (
     Checkpoint,
     own_settings,
     own_shortlist,
-    write_json,
 )
 from regard.weights.quantize import is_quantized
 from regard.weights.shortlist import write_shortlist

@@ -7,8 +7,8 @@ from typing import Literal
 
 from regard.config import load_json
 from regard.errors import ConfigError
+from regard.io import write_json
 from regard.models.config import EncoderConfig
-from regard.weights.directory import write_json
 
 MODULES = "modules.json"
 Pooling = Literal["mean", "first"]
@@ -64,7 +64,7 @@ def _which(pooling: dict[str, object], path: Path) -> Pooling:
 def write_pooling(directory: Path, config: EncoderConfig) -> None:
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * config.normalize
     listed = [{"idx": i, "name": str(i), "path": path, "type": KIND + kind} for i, (path, kind) in enumerate(modules)]
-    (directory / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
+    write_json(directory / MODULES, listed)
     for path, _ in modules[1:]:
         (directory / path).mkdir()
     write_json(

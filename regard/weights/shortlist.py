@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
 from regard.inference.native.kernels import Array
+from regard.io import atomic_file
 from regard.weights.arrays import read_arrays
 
 Whole = NDArray[np.int64]
@@ -87,8 +88,9 @@ def _entries(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], vocab: int) -
 
 def write_shortlist(directory: Path, shortlist: Shortlist) -> None:
     try:
-        save_file({"related": shortlist.related_VC, "frequent": shortlist.frequent_F}, directory / FILE)
-    except (SafetensorError, OSError) as error:
+        with atomic_file(directory / FILE) as draft:
+            save_file({"related": shortlist.related_VC, "frequent": shortlist.frequent_F}, draft)
+    except SafetensorError as error:
         raise OutputError(f"{directory / FILE}: cannot be written ({error})") from None
 
 

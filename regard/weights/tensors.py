@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.config import load_json
 from regard.errors import OutputError, WeightsError
+from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
 from regard.plural import counted
@@ -35,8 +36,9 @@ def read_tensors(directory: Path) -> dict[str, Tensor]:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     try:
-        save_file(contiguous, path, metadata={"format": "pt"})  # without it transformers refuses the file
-    except (SafetensorError, OSError) as error:
+        with atomic_file(path) as draft:
+            save_file(contiguous, draft, metadata={"format": "pt"})  # without it transformers refuses the file
+    except SafetensorError as error:
         raise OutputError(f"{path}: cannot be written ({error})") from None
 
 

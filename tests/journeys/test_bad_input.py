@@ -228,7 +228,7 @@ def test_unknown_device(regard: Run, folders: Folders) -> None:
 
 def test_convert_over_something(regard: Run, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    assert "is there already" in complaint(regard("convert", folders["writer"], "taken", code=6))
+    assert "already exists" in complaint(regard("convert", folders["writer"], "taken", code=6))
     assert list((tmp_path / "taken").iterdir()) == []
 
 

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import RegardError
+from regard.io import new_directory
 from regard.models import Family, build
 from regard.models.config import (
     BlockConfig,
@@ -23,7 +24,7 @@ from regard.models.config import (
 )
 from regard.models.generation_config import GenerationConfig
 from regard.weights.checkpoint import Style, write_model
-from regard.weights.directory import Checkpoint, new_directory
+from regard.weights.directory import Checkpoint
 
 MARIAN: dict[str, Any] = {
     "vocab": 30,

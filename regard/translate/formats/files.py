@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from regard.errors import InputError, OutputError, UsageError
+from regard.errors import InputError, UsageError
+from regard.io import write_bytes
 from regard.translate.passage import Document
 
 Format = Literal["plain", "subtitles", "po", "tmx", "tsv", "html", "markdown"]
@@ -134,8 +135,4 @@ def _decoded(raw: bytes, codec: str) -> str | None:
 
 
 def write_text(path: Path, text: str, encoding: Encoding = UTF_8) -> None:
-    raw = encoding.mark + text.encode(encoding.codec, encoding.missing)
-    try:
-        path.write_bytes(raw)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    write_bytes(path, encoding.mark + text.encode(encoding.codec, encoding.missing))

@@ -1,0 +1,132 @@
+"""Write files and directories atomically: complete under their final name, or not there at all.
+
+    write_text(path, text)          write_bytes(path, content)          write_json(path, value)
+    with open_text(path) as file:       a text file, written line by line
+    with atomic_file(path) as draft:    a file that a library writes: it is given the path `draft`
+    with new_directory(path) as draft:  a directory to fill
+    create(draft / name)                a binary file inside such a directory
+
+Everything is written under a temporary name in the same folder, flushed to disk, then renamed; the folder is flushed
+too. Any failure, KeyboardInterrupt included, removes the temporary file or directory. A kill or a power cut can leave
+one behind, with a name that starts with a dot. Permissions follow the umask, as for any new file; a file that is
+replaced keeps its own. A symbolic link is followed. A device or a pipe is written to directly and never replaced.
+Every failure is an OutputError that names the path.
+"""
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from regard.errors import OutputError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text, line ends unchanged."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    with atomic_file(path) as draft:
+        draft.write_bytes(content)
+
+
+def write_json(path: Path, value: object) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """A UTF-8 text file to write line by line."""
+    with atomic_file(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path; what is written there becomes `path` when the block ends without an error."""
+    with _output_error(path):
+        if path.is_dir():
+            raise OutputError(f"{path}: cannot be written (it is a directory)")
+        if path.exists() and not path.is_file():  # a device or a pipe: replacing it with a file would destroy it
+            yield path
+            return
+        target = Path(os.path.realpath(path))
+        draft = _temporary_name(target)
+        try:
+            mode = _reserve(draft, target)
+            yield draft
+            draft.chmod(mode)  # safetensors makes its files private
+            _sync(draft)
+            draft.replace(target)
+            _sync(target.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary directory to fill; it becomes `path` when the block ends without an error."""
+    if path.exists():
+        raise OutputError(f"{path}: already exists; choose another name or remove it first")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: its parent directory does not exist")
+    draft = _temporary_name(path)
+    with _output_error(path):
+        try:
+            draft.mkdir()
+            yield draft
+            file_mode = stat.S_IMODE(draft.stat().st_mode) & 0o666
+            for inside in draft.rglob("*"):
+                if not inside.is_dir():
+                    inside.chmod(file_mode)
+                _sync(inside)
+            _sync(draft)
+            draft.rename(path)
+            _sync(path.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def create(path: Path) -> BinaryIO:
+    """Open a new binary file inside the draft of `new_directory`, which makes it appear atomically."""
+    return path.open("xb")
+
+
+@contextmanager
+def _output_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")  # cut: a name has 255 bytes at most
+
+
+def _reserve(draft: Path, target: Path) -> int:
+    """Create the draft as an empty file and return the permissions that the finished file gets."""
+    if target.exists() and not os.access(target, os.W_OK):  # renaming would override a write protection
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    try:
+        return stat.S_IMODE((target.stat() if target.exists() else os.fstat(descriptor)).st_mode)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    """Flush to disk, so that a power cut cannot leave a name without its content."""
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
