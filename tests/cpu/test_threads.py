@@ -81,7 +81,8 @@ def test_without_torch_the_number_is_our_own() -> None:
 
 
 def test_torch_takes_the_number_over() -> None:
-    program = "from regard.cpu import threads; threads.use(3); import torch; threads.pass_on(); print(torch.get_num_threads())"
+    program = "from regard.cpu import threads; threads.use(3); import torch; threads.pass_on(); "
+    program += "print(torch.get_num_threads())"
     assert run(program) == "3\n"
 
 
