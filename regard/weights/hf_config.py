@@ -10,7 +10,7 @@ from regard.models.generation_config import GenerationConfig
 from regard.weights.arrays import LazyModel, as_lazy_model, read_arrays
 from regard.weights.directory import CONFIG, GENERATION, ONE_FILE
 from regard.weights.maps import FOREIGN
-from regard.weights.maps.settings import number, numbers
+from regard.weights.maps.settings import decimal, number, numbers
 from regard.weights.maps.table import Foreign, Numbers, to_ours
 
 OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's, still found in the first BERTs' files
@@ -56,9 +56,12 @@ def lazy_hf_model(directory: Path, raw: Mapping[str, object]) -> tuple[LazyModel
 
 
 def read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> GenerationConfig:
-    """generation_config.json stands before config.json, where older files keep the same keys.
+    """generation_config.json takes precedence over config.json, where older files keep the same keys.
 
-    Tokens outside the vocabulary are none: the first Llamas have the padding -1, cut-down models a large one's end.
+    Tokens outside the vocabulary are ignored: the first Llamas have the padding -1, and models with a reduced
+    vocabulary often keep the end token of the full one. `length_penalty` means the same in both: a hypothesis of n
+    tokens, with the end token and without the start token, is divided by n ** length_penalty. `early_stopping` is not
+    read: a search in regard stops as with `true`, after as many finished hypotheses as the beam has.
     """
     path = directory / GENERATION
     both = dict(raw) | (load_json(path) if path.is_file() else {})
@@ -82,6 +85,8 @@ def read_generation(directory: Path, raw: Mapping[str, object], config: BlockCon
         pad=one("pad_token_id"),
         never=tuple(token for token in words if token in range(vocab)),
         max_new=max_new,
+        beam=number(both, "num_beams", 1),
+        length_penalty=decimal(both, "length_penalty", 1.0),
     )
 
 

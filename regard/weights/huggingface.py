@@ -33,12 +33,11 @@ def write_huggingface(directory: Path, stored: Checkpoint) -> None:
     theirs = to_theirs(parameters(stored.model), foreign, foreign.rows(config), bare=_is_headless(config))
     theirs |= foreign.computed(config)
     tokens = {} if isinstance(config, VisionConfig) else _their_tokens(stored.generation, config)
+    search = _their_search(stored.generation)
     write_tensors(directory / ONE_FILE, theirs)
     write_json(directory / CONFIG, foreign.write_settings(config) | tokens | {"dtype": "float32"})
     if tokens:
-        never = [[token] for token in stored.generation.never]
-        length = {} if stored.generation.max_new is None else {"max_new_tokens": stored.generation.max_new}
-        write_json(directory / GENERATION, tokens | length | ({"bad_words_ids": never} if never else {}))
+        write_json(directory / GENERATION, tokens | search)
     if isinstance(config, EncoderConfig) and (_is_headless(config) or _embeds_in_its_own_way(config)):
         write_pooling(directory, config)
 
@@ -107,3 +106,22 @@ def _their_tokens(generation: GenerationConfig, config: BlockConfig) -> dict[str
     if not isinstance(config, Seq2SeqConfig):
         return tokens | {"bos_token_id": generation.start}
     return tokens if generation.start is None else tokens | {"decoder_start_token_id": generation.start}
+
+
+def _their_search(generation: GenerationConfig) -> dict[str, object]:
+    """Keys of generation_config.json that say how to search. They are written only where they change something:
+    transformers warns about a length penalty without beams."""
+    search: dict[str, object] = {}
+    if generation.max_new is not None:
+        search["max_new_tokens"] = generation.max_new
+    if generation.never:
+        search["bad_words_ids"] = [[token] for token in generation.never]
+    if generation.beam > 1:
+        if generation.length_form != "plain" and generation.length_penalty:
+            raise ConfigError(
+                f"length_form = {generation.length_form!r} cannot be written for transformers, which divides by "
+                f"length ** length_penalty; set it to 'plain' in {GENERATION}"
+            )
+        # `early_stopping` is how regard searches by default: until as many hypotheses have ended as the beam has
+        search |= {"num_beams": generation.beam, "length_penalty": generation.length_penalty, "early_stopping": True}
+    return search

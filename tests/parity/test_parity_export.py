@@ -1,18 +1,29 @@
 """What regard writes for transformers, read by transformers; and everything there and back."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import transformers
 from parity_checks import same_model
-from their_models import VARIANTS, Both, Pair, ragged
+from their_models import PAD, VARIANTS, Both, Pair, ragged
 from torch import Tensor
 
 import regard
+from regard.errors import ConfigError
+from regard.models import build
+from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, VisionConfig
 from regard.models.generation_config import GenerationConfig
+from regard.weights.checkpoint import write_model
+from regard.weights.directory import Checkpoint
 
 # parts of theirs that no task of regard's needs, and that are therefore not kept
 NOT_OURS = ("cls.seq_relationship.",)
+NO_TEXT: dict[str, Any] = {"width": 16, "heads": 2, "inner": 24, "layers": 2, "activation": "gelu", "dropout": 0.1}
+SIZES: dict[str, Any] = NO_TEXT | {"vocab": 30}
+ROTARY: dict[str, Any] = {"context": 16, "positions": "rotary"}
+PROBABILITIES = "attention_probs_dropout_prob"
 
 
 def kept(pair: Pair) -> dict[str, Tensor]:
@@ -87,3 +98,46 @@ def test_how_to_generate_is_said(both: Both, name: str, tmp_path: Path) -> None:
     start = theirs.decoder_start_token_id if pair.family == "marian" else theirs.bos_token_id
     assert (start, theirs.eos_token_id, theirs.pad_token_id) == (3, [4, 5], 6)
     assert (theirs.bad_words_ids, theirs.max_new_tokens) == ([[7], [8]], 9)
+
+
+@torch.inference_mode()
+def test_beam_settings_are_exported(both: Both, tmp_path: Path) -> None:
+    """transformers, without further arguments, writes what regard writes."""
+    pair = both("marian")
+    generation = GenerationConfig(
+        start=PAD, end=(2,), pad=PAD, never=(PAD,), max_new=14, beam=4, length_penalty=0.6, length_form="plain"
+    )
+    ours = type(pair.ours)(pair.ours.network, generation, None, pair.directory)
+    ours.save(tmp_path / "for them", "huggingface")
+    theirs = type(pair.theirs).from_pretrained(tmp_path / "for them").eval()
+    assert (theirs.generation_config.num_beams, theirs.generation_config.length_penalty) == (4, 0.6)
+    ids_BS, present_BS = ragged([9, 3, 6])
+    rows = theirs.generate(input_ids=ids_BS, attention_mask=present_BS.long()).tolist()
+    expected = [[token for token in row[1 : row.index(2) if 2 in row else None] if token != PAD] for row in rows]
+    assert ours.write([ids_BS[row, :length].tolist() for row, length in enumerate([9, 3, 6])]) == expected
+
+
+def test_a_length_form_without_a_name_is_refused(both: Both, tmp_path: Path) -> None:
+    pair = both("marian")
+    generation = GenerationConfig(start=PAD, end=(2,), pad=PAD, beam=4, length_penalty=0.6, length_form="paper")
+    ours = type(pair.ours)(pair.ours.network, generation, None, pair.directory)
+    with pytest.raises(ConfigError, match="length_form = 'paper' cannot be written for transformers"):
+        ours.save(tmp_path / "for them", "huggingface")
+    assert not (tmp_path / "for them").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "hidden", "attention"),
+    [
+        (EncoderConfig(**SIZES, context=16, segments=2, embedding_norm=True), "hidden_dropout_prob", PROBABILITIES),
+        (EncoderConfig(**SIZES, segments=2, embedding_norm=True, **ROTARY), "hidden_dropout_prob", PROBABILITIES),
+        (DecoderConfig(**SIZES, context=16, norm_first=True), "resid_pdrop", "attn_pdrop"),
+        (VisionConfig(**NO_TEXT, image=8, patch=4, norm_first=True), "hidden_dropout_prob", PROBABILITIES),
+    ],
+    ids=["bert", "roformer", "gpt2", "vit"],
+)
+def test_no_attention_dropout_is_claimed(config: BlockConfig, hidden: str, attention: str, tmp_path: Path) -> None:
+    """regard drops no attention weights, so a model trained further in transformers must not start to."""
+    write_model(tmp_path, Checkpoint(build(config), GenerationConfig()), "huggingface")
+    theirs = transformers.AutoConfig.from_pretrained(tmp_path)
+    assert (getattr(theirs, hidden), getattr(theirs, attention)) == (0.1, 0.0)

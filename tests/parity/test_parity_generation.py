@@ -1,5 +1,6 @@
 """What is written, token for token, against `generate(do_sample=False, num_beams=1)`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,36 @@ def test_translating(both: Both, name: str, tmp_path: Path) -> None:
         assert [ours.write([source])[0] for source in sources] == expected
         said += expected
     assert both_stop_and_run_on(said)
+
+
+END = 2
+BEAM = {"num_beams": 3, "length_penalty": 0.6, "early_stopping": True}
+
+
+@torch.inference_mode()
+def test_beam_settings_of_a_directory_are_used(both: Both, tmp_path: Path) -> None:
+    """OPUS-MT directories ask for beam search; regard translates with their beam and length penalty by default."""
+    differs = False
+    for seed in range(11, 15):  # models that no other test has settings for
+        pair = both("marian", seed)
+        rules = {"eos_token_id": END, "max_new_tokens": MAX_NEW, "bad_words_ids": [[PAD]], **BEAM}
+        ours = reload(pair, tmp_path / str(seed), **rules)
+        assert (ours.generation.beam, ours.generation.length_penalty) == (3, 0.6)
+        ids_BS, present_BS = ragged(LENGTHS, seed=seed)
+        rows = pair.theirs.generate(input_ids=ids_BS, attention_mask=present_BS.long()).tolist()
+        ends = [row.index(END) if END in row else None for row in rows]
+        expected = [[token for token in row[1:end] if token != PAD] for row, end in zip(rows, ends, strict=True)]
+        sources = [ids_BS[row, :length].tolist() for row, length in enumerate(LENGTHS)]
+        assert ours.write(sources) == expected
+        differs = differs or ours.write(sources, beam=1) != expected
+    assert differs, "beam search should find other texts than greedy search"
+
+
+def test_beam_settings_of_an_old_config(both: Both, tmp_path: Path) -> None:
+    """Before generation_config.json existed, `num_beams` stood in config.json."""
+    pair = both("marian", 9)
+    pair.theirs.save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text()) | {"num_beams": 6}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert regard.load(tmp_path).generation.beam == 6
