@@ -65,7 +65,7 @@ def encoder_settings(config: EncoderConfig) -> dict[str, object]:
         "hidden_act": their_activation(config.activation),
         "layer_norm_eps": config.norm_eps,
         "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": 0.0,  # regard drops no attention weights
         **their_labels(config.labels),
     }
 

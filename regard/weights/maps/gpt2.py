@@ -58,7 +58,7 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "layer_norm_epsilon": config.norm_eps,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
-        "attn_pdrop": config.dropout,
+        "attn_pdrop": 0.0,  # regard drops no attention weights
         "tie_word_embeddings": config.tied,
         **their_labels(config.labels),
     }

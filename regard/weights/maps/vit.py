@@ -50,7 +50,7 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "layer_norm_eps": config.norm_eps,
         "qkv_bias": config.attention_bias,
         "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": 0.0,  # regard drops no attention weights
         **their_labels(config.labels),
     }
 
