@@ -95,7 +95,7 @@ def random_model(folder: Path) -> Seq2SeqConfig:
     )
     model = Seq2Seq(config).eval()
     initialize(model, seed=1)
-    prepare(folder, model, GenerationConfig(start=START, end=(END,), pad=PAD, never=(PAD,)))
+    prepare(folder, model, GenerationConfig(start=START, end=(END,), pad=PAD, suppressed=(PAD,)))
     return config
 
 

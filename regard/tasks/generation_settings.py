@@ -19,7 +19,7 @@ def search_settings(generation: GenerationConfig, options: Mapping[str, Any]) ->
         "beam": 1 if asked.get("temperature") else generation.beam,
         "length_penalty": generation.length_penalty,
         "length_form": generation.length_form,
-        "max_new": generation.max_new,
+        "max_new": generation.max_tokens,
         # To wait until nothing can win any more takes nearly twice as long where a score is a mean over the tokens: a
         # row could gain by going on to the limit. Measured on Multi30k, the BLEU is the same.
         "patience": 1.0,
@@ -32,4 +32,4 @@ def search_settings(generation: GenerationConfig, options: Mapping[str, Any]) ->
 def not_to_write(model: Model, vocab: int) -> Sequence[int]:
     """What the model says, and what its tokenizer has no piece for: vocabularies are often rounded up."""
     pieces = model.tokenizer.vocab_target if model.has_tokenizer else vocab
-    return (*model.generation.never, *range(pieces, vocab))
+    return (*model.generation.suppressed, *range(pieces, vocab))

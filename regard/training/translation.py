@@ -73,7 +73,7 @@ def generation_of(recipe: Recipe, started: Checkpoint | None) -> GenerationConfi
     base = started.generation if started else GenerationConfig(start=START, end=(END,), pad=PAD)
     return dataclasses.replace(
         base,
-        max_new=decode.max_new,
+        max_tokens=decode.max_new,
         beam=decode.beam,
         length_penalty=decode.length_penalty,
         length_form=decode.length_form,

@@ -22,8 +22,11 @@ CONFIG = "config.json"
 ONE_FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
-FORMAT = 1
-"""Of config.json; raised when an older regard could no longer read a newer directory."""
+FORMAT = 2
+"""Version of regard's model directories; raised when an older regard can no longer read a newer directory."""
+READABLE_FORMATS = (1, 2)
+FORMAT_1_KEYS = {"never": "suppressed", "max_new": "max_tokens"}
+"""Keys of generation_config.json in format 1, and their names since."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,10 @@ def own_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
     known = {"family", "format", "model", "weights"}
     if unknown := raw.keys() - known:
         raise ModelError(f"{where}: unknown key '{min(unknown)}'{did_you_mean(min(unknown), known)}")
-    if raw.get("format") != FORMAT:
-        raise ModelError(f"{where}: has format {raw.get('format')!r}, and this regard reads {FORMAT}")
+    version = raw.get("format")
+    if type(version) is not int or version not in READABLE_FORMATS:
+        known_formats = " and ".join(map(str, READABLE_FORMATS))
+        raise ModelError(f"{where}: format {version!r} is not supported; this version of regard reads {known_formats}")
     family, settings = raw.get("family"), raw.get("model")
     if not isinstance(family, str):
         raise ModelError(f"{where}: 'family' must be a text, not {family!r:.100}")
@@ -76,16 +81,25 @@ def own_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
     if not isinstance(settings, Mapping):
         raise ModelError(f"{where}: the table 'model' is missing")
     config = read(FAMILIES[family], settings, str(where))
-    generation = GenerationConfig()
-    if (directory / GENERATION).is_file():
-        generation = read(GenerationConfig, load_json(directory / GENERATION), str(directory / GENERATION))
+    generation = _read_generation(directory / GENERATION, version)
     vocab = getattr(config, "vocab", 0)
-    for token in (generation.start, generation.pad, *generation.end, *generation.never):
+    for token in (generation.start, generation.pad, *generation.end, *generation.suppressed):
         if token is not None and token not in range(vocab):
             raise ConfigError(f"{directory / GENERATION}: token {token} is not in the vocabulary of {vocab:,}")
     weights = str(raw.get("weights", "float32"))
     one_of(weights, ("float32", "int8"), f"'weights' in {where}:")
     return Settings(config, generation, weights == "int8")
+
+
+def _read_generation(path: Path, version: int) -> GenerationConfig:
+    if not path.is_file():
+        return GenerationConfig()
+    raw = load_json(path)
+    if version == 1:
+        for old, new in FORMAT_1_KEYS.items():
+            if old in raw and new not in raw:
+                raw[new] = raw.pop(old)
+    return read(GenerationConfig, raw, str(path))
 
 
 def own_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:

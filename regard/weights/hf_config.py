@@ -76,16 +76,16 @@ def read_generation(directory: Path, raw: Mapping[str, object], config: BlockCon
     if not isinstance(banned, list) or not all(isinstance(word, list) for word in banned):
         raise ConfigError(f"config.json: 'bad_words_ids' must be a list of lists of ids, not {banned!r}")
     words = [token for word in banned if len(word) == 1 for token in numbers({"bad_words_ids": word}, "bad_words_ids")]
-    max_new = number(both, "max_new_tokens") if "max_new_tokens" in both else None
-    if max_new is None and translates and "max_length" in both:
-        max_new = number(both, "max_length") - 1  # theirs counts the start token
+    max_tokens = number(both, "max_new_tokens", least=1) if "max_new_tokens" in both else None
+    if max_tokens is None and translates and "max_length" in both:
+        max_tokens = number(both, "max_length", least=2) - 1  # max_length counts the start token
     return GenerationConfig(
         start=one("decoder_start_token_id" if translates else "bos_token_id"),
         end=tuple(token for token in numbers(both, "eos_token_id") if token in range(vocab)),
         pad=one("pad_token_id"),
-        never=tuple(token for token in words if token in range(vocab)),
-        max_new=max_new,
-        beam=number(both, "num_beams", 1),
+        suppressed=tuple(token for token in words if token in range(vocab)),
+        max_tokens=max_tokens,
+        beam=number(both, "num_beams", 1, least=1),
         length_penalty=decimal(both, "length_penalty", 1.0),
     )
 

@@ -112,10 +112,10 @@ def _their_search(generation: GenerationConfig) -> dict[str, object]:
     """Keys of generation_config.json that say how to search. They are written only where they change something:
     transformers warns about a length penalty without beams."""
     search: dict[str, object] = {}
-    if generation.max_new is not None:
-        search["max_new_tokens"] = generation.max_new
-    if generation.never:
-        search["bad_words_ids"] = [[token] for token in generation.never]
+    if generation.max_tokens is not None:
+        search["max_new_tokens"] = generation.max_tokens
+    if generation.suppressed:
+        search["bad_words_ids"] = [[token] for token in generation.suppressed]
     if generation.beam > 1:
         if generation.length_form != "plain" and generation.length_penalty:
             raise ConfigError(

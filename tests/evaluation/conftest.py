@@ -38,7 +38,7 @@ def toy() -> TranslationModel:
     assert tokenizer.start is not None
     assert tokenizer.end is not None
     assert tokenizer.pad is not None
-    generation = GenerationConfig(start=tokenizer.start, end=(tokenizer.end,), pad=tokenizer.pad, max_new=12)
+    generation = GenerationConfig(start=tokenizer.start, end=(tokenizer.end,), pad=tokenizer.pad, max_tokens=12)
     return TranslationModel(network.eval(), generation, tokenizer, Path("toy"))
 
 

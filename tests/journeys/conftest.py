@@ -57,7 +57,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, byte_tokenizer: Tokenizer)
     root = tmp_path_factory.mktemp("models")
     vocab = byte_tokenizer.get_vocab_size()
     sizes = {"vocab": vocab, "width": 32, "layers": 2, "heads": 4, "inner": 64, "context": 48}
-    writing = GenerationConfig(start=1, end=(2,), pad=0, never=(0, 1, 3))
+    writing = GenerationConfig(start=1, end=(2,), pad=0, suppressed=(0, 1, 3))
     made = {
         "writer": (DecoderConfig(**sizes, positions="rotary", norm_first=True), writing),
         "reader": (EncoderConfig(**sizes, segments=2, embedding_norm=True), GenerationConfig(pad=0)),
@@ -92,7 +92,9 @@ def write_translator(directory: Path, root: Path) -> Path:
         positions="sinusoidal_halves",
         output_bias=True,
     )
-    make_model(directory, config, GenerationConfig(start=pad, end=(0,), pad=pad, never=(pad,), max_new=12), None)
+    make_model(
+        directory, config, GenerationConfig(start=pad, end=(0,), pad=pad, suppressed=(pad,), max_tokens=12), None
+    )
     vocabulary = "{" + ", ".join(f'"{p}": {i}' for i, p in enumerate(pieces) if '"' not in p) + "}"
     (directory / "vocab.json").write_text(vocabulary, encoding="utf-8")
     for side in ("source.spm", "target.spm"):

@@ -80,7 +80,7 @@ def test_an_opus_model_learns_further(regard: Run, folders: Folders, tmp_path: P
         json.loads((folder / "generation_config.json").read_text())
         for folder in (folders["translator"], tmp_path / "run" / "model")
     )
-    assert (before["start"], before["pad"], before["never"]) == (after["start"], after["pad"], after["never"])
+    assert (before["start"], before["pad"], before["suppressed"]) == (after["start"], after["pad"], after["suppressed"])
 
 
 def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_no_special_tokens_is_said_aloud(both: Both, name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["marian", "gpt2", "llama"])
 def test_how_to_generate_is_said(both: Both, name: str, tmp_path: Path) -> None:
     pair = both(name)
-    told = GenerationConfig(start=3, end=(4, 5), pad=6, never=(7, 8), max_new=9)
+    told = GenerationConfig(start=3, end=(4, 5), pad=6, suppressed=(7, 8), max_tokens=9)
     type(pair.ours)(pair.ours.network, told, None, pair.directory).save(tmp_path / "for them", "huggingface")
     theirs = type(pair.theirs).from_pretrained(tmp_path / "for them").generation_config
     start = theirs.decoder_start_token_id if pair.family == "marian" else theirs.bos_token_id
@@ -105,7 +105,7 @@ def test_beam_settings_are_exported(both: Both, tmp_path: Path) -> None:
     """transformers, without further arguments, writes what regard writes."""
     pair = both("marian")
     generation = GenerationConfig(
-        start=PAD, end=(2,), pad=PAD, never=(PAD,), max_new=14, beam=4, length_penalty=0.6, length_form="plain"
+        start=PAD, end=(2,), pad=PAD, suppressed=(PAD,), max_tokens=14, beam=4, length_penalty=0.6, length_form="plain"
     )
     ours = type(pair.ours)(pair.ours.network, generation, None, pair.directory)
     ours.save(tmp_path / "for them", "huggingface")

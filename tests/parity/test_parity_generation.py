@@ -50,7 +50,7 @@ def test_continuing(both: Both, name: str, tmp_path: Path) -> None:
     for seed in SEEDS:
         pair = both(name, seed)
         ours = reload(pair, tmp_path / str(seed), eos_token_id=ENDS, max_new_tokens=MAX_NEW)
-        assert (ours.generation.end, ours.generation.max_new) == (tuple(ENDS), MAX_NEW)
+        assert (ours.generation.end, ours.generation.max_tokens) == (tuple(ENDS), MAX_NEW)
         ids_BL, present_BL = ragged(LENGTHS, left=True, seed=seed)
         rows = ask(pair, input_ids=ids_BL, attention_mask=present_BL.long())
         expected = [written(row, ids_BL.shape[1]) for row in rows]
@@ -76,8 +76,8 @@ def test_translating(both: Both, name: str, tmp_path: Path) -> None:
     for seed in SEEDS:
         pair = both(name, seed)
         ours = reload(pair, tmp_path / str(seed), **rules)
-        assert (ours.generation.start, ours.generation.never) == (PAD, tuple(never))
-        assert ours.generation.max_new == MAX_NEW  # their max_length counts the start
+        assert (ours.generation.start, ours.generation.suppressed) == (PAD, tuple(never))
+        assert ours.generation.max_tokens == MAX_NEW  # their max_length counts the start
         ids_BS, present_BS = ragged(LENGTHS, seed=seed)
         expected = [written(row, 1) for row in ask(pair, input_ids=ids_BS, attention_mask=present_BS.long())]
         sources = [ids_BS[row, :length].tolist() for row, length in enumerate(LENGTHS)]

@@ -85,7 +85,7 @@ def with_end() -> Tokenizer:
     return tokenizer
 
 
-TRANSLATION = GenerationConfig(start=0, end=(1,), pad=0, never=(0,))
+TRANSLATION = GenerationConfig(start=0, end=(1,), pad=0, suppressed=(0,))
 MAKE: dict[str, tuple[Callable[..., BlockConfig], Callable[[], Tokenizer] | None, GenerationConfig]] = {
     "translator": (  # not deep: it would repeat one token for ever, as untrained ones do
         lambda vocab: Seq2SeqConfig(
@@ -437,13 +437,15 @@ def test_generate_until_an_end(model: Get) -> None:
 def test_generate_never_what_is_forbidden(model: Get) -> None:
     writer = model("writer")
     first = written(writer, "The cat", 1)[0]
-    shy = LanguageModel(writer.network, replace(writer.generation, never=(first,)), writer._tokenizer, writer.source)
+    shy = LanguageModel(
+        writer.network, replace(writer.generation, suppressed=(first,)), writer._tokenizer, writer.source
+    )
     assert first not in written(shy, "The cat", 20)
 
 
 def test_generate_as_the_model_says(model: Get) -> None:
     writer = model("writer")
-    brief = LanguageModel(writer.network, replace(writer.generation, max_new=3), writer._tokenizer, writer.source)
+    brief = LanguageModel(writer.network, replace(writer.generation, max_tokens=3), writer._tokenizer, writer.source)
     assert len(written(brief, "The cat")) == 3
     assert len(written(brief, "The cat", 5)) == 5  # whoever asks knows better
 

@@ -133,7 +133,7 @@ def test_unknown_family(own: Path) -> None:
         load(own)
 
 
-@pytest.mark.parametrize("number", [None, 0, 2, "1", 1e9])
+@pytest.mark.parametrize("number", [None, 0, 3, "1", True, 1e9])
 def test_a_format_of_the_future(own: Path, number: object) -> None:
     change_json(own / CONFIG, format=number)
     with one_clear_line(ModelError, str(own / CONFIG), "format"):
@@ -276,6 +276,9 @@ def test_unsupported_rotary_scaling(theirs: Callable[[str], Path], spelling: str
         ("max_new_tokens", "many"),
         ("max_new_tokens", 0),
         ("max_new_tokens", -3),
+        ("num_beams", 0),
+        ("num_beams", 2.5),
+        ("length_penalty", "long"),
     ],
 )
 @pytest.mark.parametrize("file", [CONFIG, "generation_config.json"])
@@ -286,13 +289,13 @@ def test_generation_settings_of_the_wrong_kind(
     for name in (CONFIG, "generation_config.json"):
         change_json(directory / name, **{key: ...})
     change_json(directory / file, **{key: value})
-    with one_clear_line(ConfigError, str(directory), "max_new" if key == "max_new_tokens" else key):
+    with one_clear_line(ConfigError, str(directory), key):
         load(directory)
 
 
 BAD_GENERATION = (
-    *("{", "[]", '{"start": "x"}', '{"stat": 1}', '{"max_new": 0}', '{"end": 3}'),
-    *('{"pad": 30}', '{"start": -1}', '{"never": [3, 31]}'),  # of 30 pieces
+    *("{", "[]", '{"start": "x"}', '{"stat": 1}', '{"max_tokens": 0}', '{"end": 3}'),
+    *('{"pad": 30}', '{"start": -1}', '{"suppressed": [3, 31]}', '{"never": [3]}'),  # of 30 pieces
 )
 
 
@@ -303,13 +306,23 @@ def test_own_generation_settings(own: Path, raw: str) -> None:
         load(own)
 
 
+def test_generation_keys_of_format_1(own: Path) -> None:
+    """Directories written before format 2 call two of the settings otherwise."""
+    change_json(own / CONFIG, format=1)
+    (own / "generation_config.json").write_text('{"never": [3], "max_new": 7}')
+    assert load(own).generation == GenerationConfig(suppressed=(3,), max_tokens=7)
+    (own / "generation_config.json").write_text('{"never": [3], "suppressed": [4]}')
+    with one_clear_line(ConfigError, str(own / "generation_config.json"), "'never'"):
+        load(own)
+
+
 def test_tokens_that_are_none(theirs: Callable[[str], Path]) -> None:
     """The first Llamas' padding is -1, and a cut-down model often keeps a large one's end."""
     directory = theirs("llama")
     words = [[5], [99], [6, 7]]
     changes = {"pad_token_id": -1, "bos_token_id": 50256, "eos_token_id": [2, 50256], "bad_words_ids": words}
     change_json(directory / "generation_config.json", **changes)
-    assert load(directory).generation == GenerationConfig(end=(2,), never=(5,))
+    assert load(directory).generation == GenerationConfig(end=(2,), suppressed=(5,))
 
 
 @pytest.mark.parametrize("labels", [{"0": "a", "2": "b"}, {"a": "0"}])

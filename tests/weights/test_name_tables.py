@@ -92,7 +92,7 @@ def test_no_name_is_claimed_twice(kind: str) -> None:
 @pytest.mark.parametrize("style", ["regard", "huggingface"])
 @pytest.mark.parametrize(("kind", "config"), EVERY, ids=NAMES)
 def test_a_directory_goes_there_and_back(kind: str, config: BlockConfig, style: Style, tmp_path: Path) -> None:
-    told = GenerationConfig(start=3, end=(4, 5), pad=0, never=(0, 7), max_new=9)
+    told = GenerationConfig(start=3, end=(4, 5), pad=0, suppressed=(0, 7), max_tokens=9)
     generation = GenerationConfig() if kind == "vit" else told
     directory = saved(tmp_path / "saved", config, style, generation)
     back = read_model(directory)
@@ -113,8 +113,8 @@ def test_a_directory_goes_there_and_back(kind: str, config: BlockConfig, style: 
     "generation",
     [
         GenerationConfig(),
-        GenerationConfig(max_new=7),
-        GenerationConfig(never=(5,)),
+        GenerationConfig(max_tokens=7),
+        GenerationConfig(suppressed=(5,)),
         GenerationConfig(start=0, end=(0,), pad=0),
         GenerationConfig(end=(1, 2, 3)),
     ],
