@@ -19,7 +19,7 @@ from regard.config import plain
 from regard.cpu import hardware, threads
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.test_set import aligned
-from regard.evaluation.translation import figures
+from regard.evaluation.translation import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
 from regard.translate.confidence import FILE as CONFIDENCE
@@ -90,7 +90,7 @@ def measured(model: TranslationModel, known: Known) -> tuple[dict[str, float], f
     started = time.perf_counter()
     outputs = model.translate(list(known.sources), to=known.to)
     seconds = time.perf_counter() - started
-    return {one.name: one.value for one in figures(outputs, known.references)}, len(outputs) / seconds
+    return {one.name: one.value for one in corpus_scores(outputs, known.references)}, len(outputs) / seconds
 
 
 def learn_languages(run: Path) -> Languages:

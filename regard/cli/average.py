@@ -53,7 +53,7 @@ def _of_models(paths: Sequence[Path], destination: Path) -> None:
                 raise ModelError(f"{path}: has other tokens than {paths[0]}, so there is no mean of them")
         write_model(draft, made)
     for path in paths:
-        output.say(str(path))
+        output.echo(str(path))
 
 
 def _tokens(path: Path) -> dict[str, bytes]:
@@ -89,4 +89,4 @@ def _of_checkpoints(run: Path, destination: Path, last: int | None, best: int | 
         )
     write_mean(destination, recipe, run, paths)
     for path in paths:
-        output.say(str(path))
+        output.echo(str(path))

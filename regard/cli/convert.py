@@ -57,7 +57,7 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
         quantize(model.network)
     model.save(destination, "huggingface" if style == "huggingface" else "regard")
     take_along(model.source, destination)
-    output.say(f"{destination}: {model.family} model, tokenizer {'included' if model.has_tokenizer else 'not found'}")
+    output.echo(f"{destination}: {model.family} model, tokenizer {'included' if model.has_tokenizer else 'not found'}")
 
 
 def take_along(source: Path, destination: Path) -> None:

@@ -21,8 +21,8 @@ Examples:
 def command(texts: tuple[str, ...], directory: Path, device: str) -> None:
     """Turn TEXTS, or the lines of standard input, into vectors: one JSON list a line."""
     model = options.load(directory, device)
-    for batch in options.texts_or_lines(texts):
-        with options.named(batch):
+    for batch in options.read_texts(texts):
+        with options.locate_errors(batch):
             vectors = model.embed([line.text for line in batch]).tolist()
         for vector in vectors:
-            output.say(output.json_line(vector))
+            output.echo(output.json_line(vector))

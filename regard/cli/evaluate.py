@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +19,29 @@ if TYPE_CHECKING:
     from regard.evaluation.decode import Outputs
     from regard.evaluation.doctor import Diagnosis, Patient
     from regard.evaluation.likelihood import Perplexity
-    from regard.evaluation.translation import Casing, Comparison, Figure
+    from regard.evaluation.translation import Casing, Comparison, MetricScore
     from regard.tasks import TranslationModel
 
-SEARCH = ("beam", "length_penalty", "length_form", "patience", "repetition_penalty", "no_repeat_ngram", "max_new")
-"""Settings that make sense for a test: what was sampled would be another figure each time."""
-QUIET_SECONDS = 10.0
-"""Between two lines about progress, where there is no terminal to draw a bar on."""
+SEARCH_OPTIONS = (
+    "beam",
+    "length_penalty",
+    "length_form",
+    "patience",
+    "repetition_penalty",
+    "no_repeat_ngram",
+    "max_new",
+)
+"""Without sampling, which would give another score each time."""
+SECONDS_PER_LINE = 10.0
+"""Between two lines of progress, where there is no terminal for a bar."""
 
-Watch = Callable[[str, int, int], None]
-
-
-def search_options(command: options.Command) -> options.Command:
-    for name, kind, text in reversed(options.SEARCH):
-        if name[2:].replace("-", "_") in SEARCH:
-            command = click.option(name, type=kind, help=text)(command)
-    return command
+OnProgress = Callable[[str, int, int], None]
+"""Called with the activity, the sentences done and all sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The command line."""
+class Arguments:
+    """The parsed command line."""
 
     source: Path
     target: Path
@@ -46,7 +49,7 @@ class Asked:
     device: str
     to: str | None
     hypotheses: Path | None
-    written: Path | None
+    output: Path | None
     lower: bool
     moses: str
     other_file: Path | None
@@ -55,20 +58,20 @@ class Asked:
     search: dict[str, Any]
 
     def __post_init__(self) -> None:
-        """What cannot work is said before anything is read."""
+        """Check what can be checked before reading any file."""
         if self.directory is None and self.hypotheses is None:
-            raise UsageError("give a model to translate with (-m), or translations to score (--hypotheses)")
+            raise UsageError("give a model (-m), or translations to score (--hypotheses)")
         if self.other_file is not None and self.other_model is not None:
-            raise UsageError("compare with --compare or with --compare-model, not with both")
+            raise UsageError("give --compare or --compare-model, not both")
         if self.hypotheses is not None:
-            named = [f"--{name.replace('_', '-')}" for name, value in self.search.items() if value is not None]
-            if named and self.other_model is None:
-                raise UsageError(f"{named[0]} is for translating, but the translations are given (--hypotheses)")
-            if self.written is not None:
-                raise UsageError("-o writes what was translated, but the translations are given (--hypotheses)")
-        if self.written is not None and self.written.exists() and not self.written.is_file():
-            raise OutputError(f"{self.written}: is there already, and is no file")
-        options.check_output(self.written, self.source, self.target, self.other_file)
+            given = [options.option_name(name) for name, value in self.search.items() if value is not None]
+            if given and self.other_model is None:
+                raise UsageError(f"{given[0]} needs a model that translates; it does not go with --hypotheses")
+            if self.output is not None:
+                raise UsageError("-o needs a model that translates; it does not go with --hypotheses")
+        if self.output is not None and self.output.exists() and not self.output.is_file():
+            raise OutputError(f"{self.output}: exists and is not a file")
+        options.check_output(self.output, self.source, self.target, self.other_file)
 
     @property
     def casing(self) -> "Casing":
@@ -77,16 +80,16 @@ class Asked:
 
 @dataclass
 class Report:
-    """All that is found out, in the order in which it is shown."""
+    """All results, in the order of printing."""
 
     sentences: int
     settings: "SearchSettings | None" = None
-    figures: list["Figure"] = field(default_factory=list)
+    scores: list["MetricScore"] = field(default_factory=list)
     perplexity: "Perplexity | None" = None
     outputs: "Outputs | None" = None
     comparison: "Comparison | None" = None
     other: str = ""
-    """What it was compared with."""
+    """The file or model compared with."""
     doctor: "Diagnosis | None" = None
 
 
@@ -101,200 +104,206 @@ Examples:
 )
 @click.argument("source", type=options.PATH)
 @click.argument("target", type=options.PATH)
-@click.option("-m", "--model", "directory", type=options.PATH, help="The model's directory.")
+@click.option("-m", "--model", "directory", type=options.PATH, help="Model directory.")
 @options.device_option
-@click.option("--to", metavar="LANGUAGE", help="The language to translate into, for a model that has several.")
-@click.option("--hypotheses", type=options.PATH, help="Translations to score, instead of the model's.")
+@click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
+@click.option("--hypotheses", type=options.PATH, help="Score these translations instead of the model's.")
+@click.option("-o", "--output", type=options.PATH, help="Write the translations to this file.")
+@click.option("--lower", is_flag=True, help="Ignore case.")
+@click.option("--moses", default="", metavar="LANG", help="Add BLEU on Moses tokens, cased and lowercased.")
+@click.option("--compare", "other_file", type=options.PATH, help="Compare with another system's translations.")
+@click.option("--compare-model", "other_model", type=options.PATH, help="Compare with another model.")
 @click.option(
-    "-o", "--output", "written", type=options.PATH, help="Write the translations to this file, when all is done."
+    "--doctor", is_flag=True, help="Show what averaging, beam, length penalty, casing and tokenization change."
 )
-@click.option("--lower", is_flag=True, help="Do not tell upper from lower case.")
-@click.option("--moses", default="", metavar="LANG", help="Add BLEU on what the Moses tokenizer makes, cased and not.")
-@click.option("--compare", "other_file", type=options.PATH, help="Another system's translations: who is better?")
-@click.option("--compare-model", "other_model", type=options.PATH, help="Another model's directory: which is better?")
-@click.option("--doctor", is_flag=True, help="Show what averaging, beam, length penalty, casing and tokens change.")
 @options.json_option
-@search_options
+@partial(options.search_options, names=SEARCH_OPTIONS)
 def command(as_json: bool, **given: Any) -> None:
-    """Measure how well a model translates SOURCE, line by line, with TARGET as the reference.
+    """Score a model's translations of SOURCE against the references in TARGET, line by line.
 
-    BLEU, chrF and TER come with the signatures that say how they were made, and with them how surprised the model is
-    by TARGET (perplexity). Files may be gzipped. An empty line of SOURCE stays empty, and counts.
+    Prints BLEU, chrF and TER with their sacrebleu signatures, and the model's perplexity on TARGET. Files may be
+    gzipped. An empty source line has an empty translation, and counts.
     """
-    search = {name: given.pop(name) for name in SEARCH}
-    report = measure(Asked(**given, search=search))
+    search = {name: given.pop(name) for name in SEARCH_OPTIONS}
+    report = evaluate(Arguments(**given, search=search))
     if as_json:
         output.as_json(as_object(report))
     else:
         show(report)
 
 
-def measure(asked: Asked) -> Report:
+def evaluate(arguments: Arguments) -> Report:
     from regard.evaluation import doctor, test_set
-    from regard.evaluation.translation import bleu, compare, figures, moses_tokens
+    from regard.evaluation.translation import bleu, compare, corpus_scores, moses_tokens
 
-    sources, references = test_set.read(asked.source, asked.target)
+    sources, references = test_set.read(arguments.source, arguments.target)
     given, other = (
-        test_set.read(path, asked.target)[0] if path is not None else None
-        for path in (asked.hypotheses, asked.other_file)
+        test_set.read(path, arguments.target)[0] if path is not None else None
+        for path in (arguments.hypotheses, arguments.other_file)
     )
-    if asked.moses:
-        moses_tokens([], asked.moses, asked.casing)  # an unknown language is complained of before the work
+    if arguments.moses:
+        moses_tokens([], arguments.moses, arguments.casing)  # fail now for an unknown language
     report, patient = Report(sentences=len(references)), None
-    if asked.directory is not None:
-        patient = translate(asked, load(asked.directory, asked.device), sources, references, report)
+    if arguments.directory is not None:
+        patient = run_model(arguments, load(arguments.directory, arguments.device), sources, references, report)
     outputs = report.outputs.texts if report.outputs is not None else given
     assert outputs is not None, "checked"
-    report.figures = figures(outputs, references, casing=asked.casing)
-    if asked.moses:
+    report.scores = corpus_scores(outputs, references, casing=arguments.casing)
+    if arguments.moses:
         kinds: tuple[Casing, ...] = ("mixed", "lower")
-        report.figures += [bleu(outputs, references, casing=casing, moses=asked.moses) for casing in kinds]
-    if asked.other_model is not None:
-        other = translations(load(asked.other_model, asked.device), sources, asked).texts
+        report.scores += [bleu(outputs, references, casing=casing, moses=arguments.moses) for casing in kinds]
+    if arguments.other_model is not None:
+        other = translations(load(arguments.other_model, arguments.device), sources, arguments).texts
     if other is not None:
-        report.other = str(asked.other_file or asked.other_model)
-        report.comparison = compare(outputs, other, references, casing=asked.casing)
-    if asked.doctor:
-        with watched() as watch:
+        report.other = str(arguments.other_file or arguments.other_model)
+        report.comparison = compare(outputs, other, references, casing=arguments.casing)
+    if arguments.doctor:
+        with progress() as on_progress:
             report.doctor = doctor.examine(
-                outputs, references, casing=asked.casing, moses=asked.moses, patient=patient, watch=watch
+                outputs, references, casing=arguments.casing, moses=arguments.moses, patient=patient, watch=on_progress
             )
     return report
 
 
-def translate(
-    asked: Asked, model: "TranslationModel", sources: list[str], references: list[str], report: Report
+def run_model(
+    arguments: Arguments, model: "TranslationModel", sources: list[str], references: list[str], report: Report
 ) -> "Patient | None":
-    """What the model has to say: about the references, and unless translations are given, its own."""
+    """Add the perplexity of the references to the report and, without --hypotheses, the model's translations."""
     from regard.evaluation.doctor import Patient
     from regard.evaluation.likelihood import likelihoods, perplexity
 
-    report.perplexity = perplexity(likelihoods(model, zip(sources, references, strict=True), to=asked.to))
-    if asked.hypotheses is not None:
+    report.perplexity = perplexity(likelihoods(model, zip(sources, references, strict=True), to=arguments.to))
+    if arguments.hypotheses is not None:
         return None
-    report.settings = settings_of(model, asked)
-    with output.lines_to(asked.written) if asked.written is not None else nullcontext(lambda text: None) as say:
-        report.outputs = translations(model, sources, asked)
+    report.settings = search_settings(model, arguments)
+    with (
+        output.line_writer(arguments.output)
+        if arguments.output is not None
+        else nullcontext(lambda text: None) as write
+    ):
+        report.outputs = translations(model, sources, arguments)
         for text in report.outputs.texts:
-            say(text)
-    return Patient(model, sources, report.settings, asked.device, asked.to)
+            write(text)
+    return Patient(model, sources, report.settings, arguments.device, arguments.to)
 
 
 def load(directory: Path, device: str) -> "TranslationModel":
-    from regard.evaluation.decode import translator
+    from regard.evaluation.decode import require_translation_model
 
-    return translator(options.load(directory, device))
-
-
-def settings_of(model: "TranslationModel", asked: Asked) -> "SearchSettings":
-    return options.search_settings(model, asked.search)
+    return require_translation_model(options.load(directory, device))
 
 
-def translations(model: "TranslationModel", sources: list[str], asked: Asked) -> "Outputs":
+def search_settings(model: "TranslationModel", arguments: Arguments) -> "SearchSettings":
+    return options.search_settings(model, arguments.search)
+
+
+def translations(model: "TranslationModel", sources: list[str], arguments: Arguments) -> "Outputs":
     from regard.evaluation.decode import translate
 
-    with watched() as watch:
+    with progress() as on_progress:
         return translate(
             model,
             sources,
-            settings_of(model, asked),
-            lambda done: watch("translating", done, len(sources)),
-            to=asked.to,
-            name=str(asked.source),
+            search_settings(model, arguments),
+            lambda done: on_progress("translating", done, len(sources)),
+            to=arguments.to,
+            name=str(arguments.source),
         )
 
 
 @contextmanager
-def watched() -> Iterator[Watch]:
-    """A progress bar, or elsewhere than on a terminal a line now and then."""
+def progress() -> Iterator[OnProgress]:
+    """Show a progress bar on a terminal, a line every few seconds elsewhere."""
     with output.progress(0) as bar:
         started = last = time.perf_counter()
 
-        def watch(what: str, done: int, total: int) -> None:
+        def on_progress(activity: str, done: int, total: int) -> None:
             nonlocal last
             now = time.perf_counter()
-            if bar.live or now - last >= QUIET_SECONDS:
+            if bar.live or now - last >= SECONDS_PER_LINE:
                 last, bar.total = now, total
                 bar.rich.update(bar.task, total=total)
-                bar.update(done, f"{what}, {done / (now - started):.1f} sentences/s")
+                bar.update(done, f"{activity}, {done / (now - started):.1f} sentences/s")
 
-        yield watch
+        yield on_progress
 
 
-# ---- what is shown ----
+# ---- printing ----
 
 
 def show(report: Report) -> None:
     from regard.evaluation.doctor import in_words
 
     how = f", {in_words(report.settings)}" if report.settings else ""
-    output.say(f"{counted(report.sentences, 'sentence')}{how}")
+    output.echo(f"{counted(report.sentences, 'sentence')}{how}")
     rows = []
-    for figure in report.figures:
-        rows.append((figure.name, f"{figure.value:.2f}", figure.signature))
-        if figure.detail:
-            rows.append(("", "", figure.detail))
-    lines(rows, right=(1,))
+    for metric in report.scores:
+        rows.append((metric.name, f"{metric.value:.2f}", metric.signature))
+        if metric.detail:
+            rows.append(("", "", metric.detail))
+    columns(rows, right=(1,))
     if report.perplexity is not None:
-        output.say(score.in_words(report.perplexity))
-    if (made := report.outputs) is not None:
-        output.say(f"{made.sentences_per_second:.1f} sentences/s, {made.tokens_per_second:,.0f} tokens/s")
-        if made.cut:
-            output.say(f"cut off by the length limit: {counted(made.cut, 'translation')}")
+        output.echo(score.in_words(report.perplexity))
+    if (outputs := report.outputs) is not None:
+        output.echo(f"{outputs.sentences_per_second:.1f} sentences/s, {outputs.tokens_per_second:,.0f} tokens/s")
+        if outputs.cut:
+            output.echo(f"cut off by the length limit: {counted(outputs.cut, 'translation')}")
     if report.comparison is not None:
         show_comparison(report.comparison, report.other)
     if report.doctor is not None:
         show_doctor(report.doctor)
 
 
-def show_comparison(found: "Comparison", other: str) -> None:
-    output.say("\npaired bootstrap")
+def show_comparison(comparison: "Comparison", other: str) -> None:
+    output.echo("\npaired bootstrap")
     rows = [
-        ("BLEU", f"{found.first:.2f} ± {found.first_interval:.2f}", "this one"),
-        ("BLEU", f"{found.second:.2f} ± {found.second_interval:.2f}", other),
-        ("p", f"{found.p_value:.4f}", found.signature),
+        ("BLEU", f"{comparison.first:.2f} ± {comparison.first_interval:.2f}", "this one"),
+        ("BLEU", f"{comparison.second:.2f} ± {comparison.second_interval:.2f}", other),
+        ("p", f"{comparison.p_value:.4f}", comparison.signature),
     ]
-    lines(rows, right=(1,))
-    output.say(found.in_words("this one", other))
+    columns(rows, right=(1,))
+    output.echo(comparison.in_words("this one", other))
 
 
-def show_doctor(found: "Diagnosis") -> None:
-    output.say("\nwhat each change does")
+def show_doctor(diagnosis: "Diagnosis") -> None:
+    output.echo("\nwhat each change does")
     rows = [("", "change", "BLEU", "", "signature")]
-    for line in found.lines:
-        gap = "" if line is found.lines[0] else f"{round(line.difference, 2) + 0.0:+.2f}"  # + 0.0: there is no -0.00
+    for line in diagnosis.lines:
+        gap = (
+            "" if line is diagnosis.lines[0] else f"{round(line.difference, 2) + 0.0:+.2f}"
+        )  # + 0.0: there is no -0.00
         rows.append((line.about, line.change, f"{line.figure.value:.2f}", gap, line.figure.signature))
-    lines(rows, right=(2, 3))
-    for text in found.notes:
-        output.say(f"not tried: {text}")
+    columns(rows, right=(2, 3))
+    for text in diagnosis.notes:
+        output.echo(f"not tried: {text}")
 
 
-def lines(rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    """Columns, of which some are lined up on their right. A signature is never cut, however narrow the terminal."""
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
+    """Print columns, those in `right` right-aligned. Signatures are never cut, however narrow the terminal."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) for i, cell in enumerate(row)]
-        output.say("  ".join(cells).rstrip())
+        output.echo("  ".join(cells).rstrip())
 
 
 def as_object(report: Report) -> dict[str, Any]:
-    shown: dict[str, Any] = {"sentences": report.sentences, "figures": [asdict(one) for one in report.figures]}
+    fields: dict[str, Any] = {"sentences": report.sentences, "figures": [asdict(one) for one in report.scores]}
     if report.settings is not None:
-        shown["search"] = asdict(report.settings)
+        fields["search"] = asdict(report.settings)
     if (measured := report.perplexity) is not None:
-        own = {"per_token": score.finite(measured.per_token), "per_word": score.finite(measured.per_word)}
-        shown["perplexity"] = own | asdict(measured)
-    if (made := report.outputs) is not None:
-        shown["speed"] = {
-            "seconds": made.seconds,
-            "tokens": made.tokens,
-            "sentences_per_second": made.sentences_per_second,
-            "tokens_per_second": made.tokens_per_second,
+        ratios = {"per_token": score.finite(measured.per_token), "per_word": score.finite(measured.per_word)}
+        fields["perplexity"] = ratios | asdict(measured)
+    if (outputs := report.outputs) is not None:
+        fields["speed"] = {
+            "seconds": outputs.seconds,
+            "tokens": outputs.tokens,
+            "sentences_per_second": outputs.sentences_per_second,
+            "tokens_per_second": outputs.tokens_per_second,
         }
-        shown["cut"] = made.cut
+        fields["cut"] = outputs.cut
     if report.comparison is not None:
         words = {"other": report.other, "in_words": report.comparison.in_words("this one", report.other)}
-        shown["comparison"] = asdict(report.comparison) | words
+        fields["comparison"] = asdict(report.comparison) | words
     if report.doctor is not None:
-        shown["doctor"] = asdict(report.doctor)
-    return shown
+        fields["doctor"] = asdict(report.doctor)
+    return fields

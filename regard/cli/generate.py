@@ -24,4 +24,4 @@ def command(prompt: str, directory: Path, device: str, **search: Any) -> None:
     """Go on after PROMPT, with the likeliest token each time or with samples. Without one, begin where texts begin."""
     model = options.load(directory, device)
     options.search_settings(model, search)
-    output.say(prompt + model.generate(prompt, **search))
+    output.echo(prompt + model.generate(prompt, **search))

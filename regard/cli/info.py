@@ -46,9 +46,9 @@ def command(directory: Path, as_json: bool) -> None:
         ],
         title=str(directory),
     )
-    output.say()
+    output.echo()
     output.table([(name, str(value)) for name, value in about["settings"].items()], title="settings")
-    output.say()
+    output.echo()
     parts = [(name, f"{count:,}") for name, count in about["parameters"].items()]
     output.table(parts, title="parameters", right=" r")
 
@@ -57,12 +57,12 @@ def show_card(card: "Card") -> None:
     """What the model says about itself."""
     rows = [("for", card.about), *(("data", line) for line in card.data), ("licence", card.licence)]
     output.table([*rows, *(("limits", line) for line in card.limits)], title=card.name)
-    output.say()
+    output.echo()
     if card.figures:
         names = list(card.figures[0])
         cells = [[row.get(name, "") for name in names] for row in card.figures]
         output.table(cells, header=names, right=" " + "r" * (len(names) - 1), title="held-out test")
-        output.say()
+        output.echo()
 
 
 def describe(model: "Model") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a person or a program gets to see. The only file that prints: results on stdout, everything else on stderr."""
+"""The only file that prints: results on stdout, everything else on stderr."""
 
 import json
 import sys
@@ -10,13 +10,13 @@ from typing import Any
 from regard import io
 
 
-def say(text: str = "") -> None:
-    """A result, flushed: whoever is at the other end of a pipe sees it now."""
+def echo(text: str = "") -> None:
+    """Print a result, flushed: the other end of a pipe sees it now."""
     print(text, flush=True)
 
 
 def as_json(value: Any) -> None:
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def json_line(value: Any) -> str:
@@ -24,10 +24,10 @@ def json_line(value: Any) -> str:
 
 
 @contextmanager
-def lines_to(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Where lines of results go: to standard output, or to a file that takes its name when all is written."""
+def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """A function that writes a line: to standard output, or to a file written atomically."""
     if path is None:
-        yield say
+        yield echo
         return
     with io.open_text(path) as file:
         yield lambda line: print(line, file=file, flush=True)
@@ -38,14 +38,14 @@ def error(text: str) -> None:
 
 
 def width() -> int:
-    """Columns that there are; plenty where nobody looks at them."""
+    """Columns of the terminal; 160 where there is none."""
     import shutil
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
 
 
 def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[str] = (), right: str = "") -> None:
-    """Columns, lined up; `right` has an 'r' at the place of each column that is lined up on its right."""
+    """Print aligned columns; `right` has an 'r' at the index of each right-aligned column."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -56,7 +56,7 @@ def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[st
         name = header[i] if i < len(header) else ""
         grid.add_column(name, justify="right" if right[i : i + 1] == "r" else "left", header_style="dim")
     for row in listed:
-        grid.add_row(*(Text(cell) for cell in row))  # Text: brackets in pieces are no markup
+        grid.add_row(*(Text(cell) for cell in row))  # Text: brackets in tokens are not markup
     console = Console(width=width(), highlight=False)
     with console.capture() as captured:
         if title:
@@ -65,17 +65,17 @@ def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[st
             line = Text.assemble(*((part.text, part.style or "") for part in parts))
             line.rstrip()
             console.print(line, soft_wrap=True)
-    # not by rich itself, which ends the program with a 1 when nobody reads any more
+    # not printed by rich, which exits with 1 on a closed pipe
     print(captured.get(), end="", flush=True)
 
 
-def note(text: str) -> None:
-    """What is no result, but good to know while waiting."""
+def status(text: str) -> None:
+    """Print progress and the like, to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 class Bar:
-    """A progress bar with rate and time left on a terminal; a line now and then elsewhere."""
+    """A progress bar with rate and time left on a terminal, lines of text elsewhere."""
 
     def __init__(self, total: int) -> None:
         from rich.console import Console
@@ -91,9 +91,9 @@ class Bar:
         if self.live:
             self.rich.update(self.task, completed=done, description=text)
         else:
-            self.note(f"{done:,}/{self.total:,}  {text}")
+            self.status(f"{done:,}/{self.total:,}  {text}")
 
-    def note(self, text: str) -> None:
+    def status(self, text: str) -> None:
         self.rich.console.print(text, markup=False, soft_wrap=True)
 
 

@@ -49,4 +49,4 @@ def command(runs: tuple[Path, ...], picture: Path | None) -> None:
             figure.savefig(draft, dpi=120, format=picture.suffix[1:] or "png")
     except ValueError as error:  # a format that there is not
         raise OutputError(f"{picture}: cannot be written ({error})") from None
-    output.say(str(picture))
+    output.echo(str(picture))

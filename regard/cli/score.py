@@ -38,21 +38,21 @@ def command(
     between. A pair with an empty source, or longer than the model reads, has no score: its line says nan. Both files
     may be gzipped, and are never in memory whole.
     """
-    from regard.evaluation.decode import translator
+    from regard.evaluation.decode import require_translation_model
     from regard.evaluation.likelihood import Perplexity, likelihoods
     from regard.evaluation.test_set import aligned
 
-    model = translator(options.load(directory, device))
+    model = require_translation_model(options.load(directory, device))
     total, faults = Perplexity(), dict[str, tuple[int, int]]()
     for number, one in enumerate(likelihoods(model, aligned(source, target), to=to), 1):
         total.add(one)
         if one.fault:
             first, count = faults.get(one.fault, (number, 0))
             faults[one.fault] = first, count + 1
-        output.say(output.json_line(as_object(one, tokens)) if as_json else as_line(one, tokens))
+        output.echo(output.json_line(as_object(one, tokens)) if as_json else as_line(one, tokens))
     for fault, (first, count) in faults.items():
-        output.note(f"{count:,} without a score: {fault} (first: {source}:{first})")
-    output.note(in_words(total))
+        output.status(f"{count:,} without a score: {fault} (first: {source}:{first})")
+    output.status(in_words(total))
 
 
 def as_line(one: "Likelihood", tokens: bool) -> str:

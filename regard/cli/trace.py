@@ -89,7 +89,7 @@ def show_tokens(tokens: "Tokens", embedded: "Embedded") -> None:
     ]
     header = ("place", "piece", "id", "|token|", "|position|", "|into block 1|")
     output.table(rows, title=f"{tokens.side} -> tokens -> embeddings + positions", header=header, right="r rrrr")
-    output.say()
+    output.echo()
 
 
 def show_block(block: "BlockView", journey: "Journey") -> None:
@@ -102,8 +102,8 @@ def show_block(block: "BlockView", journey: "Journey") -> None:
     output.table(rows, title=f"{name}block {block.index + 1}")
     for part, norms in block.norms.items():
         mean = sum(norms) / len(norms)
-        output.say(f"  residual {part.replace('_', ' '):18} |x| {min(norms):.2f} … {max(norms):.2f}, mean {mean:.2f}")
-    output.say()
+        output.echo(f"  residual {part.replace('_', ' '):18} |x| {min(norms):.2f} … {max(norms):.2f}, mean {mean:.2f}")
+    output.echo()
 
 
 def head_cells(head: "Head", queries: "Tokens", keys: "Tokens") -> list[str]:

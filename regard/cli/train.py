@@ -80,7 +80,7 @@ def learn(recipe: "Recipe", run: Path, workers: Any, device: "torch.device", res
     from regard.training.loop import Job, train
     from regard.training.translation import finish, prepare
 
-    say: Callable[[str], None] = output.note if workers.first else lambda line: None
+    say: Callable[[str], None] = output.status if workers.first else lambda line: None
     prepared = prepare(recipe, run, workers, say, device)
     count = sum(parameter.numel() for parameter in prepared.model.parameters())
     batches, updates = counted(len(prepared.epochs(0)), "batch", "batches"), counted(recipe.train.updates, "update")
@@ -183,10 +183,12 @@ def show(record: dict[str, Any], bar: Any) -> None:
             measured = (
                 f"loss {record['loss']:.3f}, BLEU {record['bleu']:.2f}" if "loss" in record else "no validation data"
             )
-            bar.note(f"update {record['update']:,}, epoch {record['epoch'] + 1}: {measured}")
+            bar.status(f"update {record['update']:,}, epoch {record['epoch'] + 1}: {measured}")
             for sample in record.get("samples", [])[:1]:
-                bar.note(f"  {sample['source']}\n  → {sample['output']}")
+                bar.status(f"  {sample['source']}\n  → {sample['output']}")
         case "split":
-            bar.note(f"update {record['update']:,}: out of memory, tried again in {record['pieces']} pieces")
+            bar.status(f"update {record['update']:,}: out of memory, tried again in {record['pieces']} pieces")
         case "skipped":
-            bar.note(f"update {record['update']:,}: the loss was {record['loss']}, skipped (pairs {record['pairs']} …)")
+            bar.status(
+                f"update {record['update']:,}: the loss was {record['loss']}, skipped (pairs {record['pairs']} …)"
+            )

@@ -37,7 +37,7 @@ Examples:
 @click.option("-i", "--input", "source", type=options.PATH, help="Read lines from this file.")
 @click.option("-o", "--output", "target", type=options.PATH, help="Write to this file, when all is done.")
 @options.json_option
-@options.wish_options
+@options.translation_options
 @click.option("--format", "form", type=click.Choice(["plain", "html", "markdown"]), default="plain", show_default=True)
 @click.option("--align", is_flag=True, help="Add which source word each target word comes from, as Moses' 0-0 1-2.")
 @click.option(
@@ -66,17 +66,17 @@ def command(
     source line ||| translation ||| score.
     """
     options.check_output(target, source)
-    wished, search = options.divide(rest)
-    interpreter = options.interpreter(directory, device)
+    wished, search = options.split_options(rest)
+    interpreter = options.load_translator(directory, device)
     options.search_settings(interpreter.translator, search)
     plain = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
     if plain and (given := [name for name in ("glossary", "min_confidence", "alternatives") if wished[name]]):
         raise UsageError(f"--{given[0].replace('_', '-')} does not go with --as-is, --n-best or --temperature")
     if align and form != "plain":
         raise UsageError("--align is for plain text: of a line with markup, no words can be numbered")
-    wishes = options.wishes(interpreter, wished, search, links=align or as_json)
-    with output.lines_to(target) as say:
-        lines = options.texts_or_lines(texts, source)
+    wishes = options.make_translation_options(wished, search, links=align or as_json)
+    with output.line_writer(target) as say:
+        lines = options.read_texts(texts, source)
         if plain:
             found = searched(interpreter.translator, lines, as_json, align, {"to": wishes.to, **search})
         else:
@@ -90,7 +90,7 @@ def command(
 
 def rendered(
     interpreter: "DocumentTranslator",
-    batches: Iterable[list[options.Line]],
+    batches: Iterable[list[options.InputText]],
     as_json: bool,
     align: bool,
     form: "Format",
@@ -101,7 +101,7 @@ def rendered(
     interpreter.check(wishes)
     for batch in batches:
         documents = [parse(line.text, form, source=wishes.source, target=wishes.to) for line in batch]
-        with options.named(batch):
+        with options.locate_errors(batch):
             found = iter(interpreter.render([one for document in documents for one in document.passages], wishes))
         for line, document in zip(batch, documents, strict=True):
             parts = [next(found) for _ in document.passages]
@@ -147,12 +147,16 @@ def word_links(source: str, part: "TranslationResult") -> set[tuple[int, int]]:
 
 
 def searched(
-    model: "TranslationModel", batches: Iterable[list[options.Line]], as_json: bool, align: bool, search: dict[str, Any]
+    model: "TranslationModel",
+    batches: Iterable[list[options.InputText]],
+    as_json: bool,
+    align: bool,
+    search: dict[str, Any],
 ) -> Iterator[str]:
     number = 0
     for batch in batches:
         full = [line for line in batch if line.text.strip()]
-        with options.named(full):
+        with options.locate_errors(full):
             found = iter(model.translations([line.text for line in full], align=align, **search))
         for text, _ in batch:
             yield from listed(number, text, next(found) if text.strip() else [], as_json, align, search)

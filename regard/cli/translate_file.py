@@ -28,7 +28,7 @@ Examples:
 @click.option("-o", "--output", "target", type=options.PATH, required=True, help="The file to write, when all is done.")
 @options.box_option
 @options.device_option
-@options.wish_options
+@options.translation_options
 @click.option("--format", "form", help="As which kind of file to read it, unless its name says so.")
 @options.search_options
 def command(source: Path, target: Path, directory: Path | None, device: str, form: str | None, **rest: Any) -> None:
@@ -38,11 +38,11 @@ def command(source: Path, target: Path, directory: Path | None, device: str, for
 
     options.check_output(target, source)
     kind = form if form in files.FORMATS else files.format_of(Path(f"file.{form}") if form else source)
-    wished, search = options.divide(rest)
+    wished, search = options.split_options(rest)
     text, encoding = files.read_text(source)
-    interpreter = options.interpreter(directory, device)
+    interpreter = options.load_translator(directory, device)
     options.search_settings(interpreter.translator, search)
-    wishes = options.wishes(interpreter, wished, search)
+    wishes = options.make_translation_options(wished, search)
     interpreter.check(wishes)
     try:
         document = files.parse(text, kind, source=wishes.source, target=wishes.to)
@@ -61,7 +61,7 @@ def command(source: Path, target: Path, directory: Path | None, device: str, for
     sentences = [sentence for one in found for sentence in one.sentences]
     kept = sum("kept" in one.notes or "abstained" in one.notes for one in sentences)
     sure = sum(one.confidence for one in sentences) / max(len(sentences), 1)
-    output.note(
+    output.status(
         f"{target}: {counted(len(passages), 'passage')}, {counted(len(sentences), 'sentence')}, "
         f"confidence {sure:.2f} on average" + (f", {kept:,} left as they were" if kept else "")
     )

@@ -1,8 +1,10 @@
-"""How good is it? Figures that others can compare with, each with the signature that says how it was made.
+"""Scores that others can compare with, each with the signature that says how it was computed.
 
-files.py         a test set, line by line
-outputs.py       sources -> translations, with their speed
-translation.py   translations and references -> BLEU, chrF, TER; two systems -> is the difference more than luck?
+test_set.py      a test set, line by line
+decode.py        sources -> translations, with their speed
+translation.py   translations and references -> BLEU, chrF, TER; two systems -> is the difference significant?
 likelihood.py    given pairs -> log-probabilities, perplexity
-doctor.py        what averaging, beam, length penalty, casing and tokenisation each change
+calibration.py   log-probabilities -> confidence
+rewards.py       sampled translations -> rewards, for training
+doctor.py        what averaging, beam, length penalty, casing and tokenization each change
 """

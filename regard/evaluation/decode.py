@@ -1,4 +1,4 @@
-"""Sources -> translations, as a test wants them: one for each line, and how fast they came."""
+"""Translate a test set: one translation per line, and the speed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from regard.errors import InputTooLong, TaskError
 from regard.tasks import TranslationModel
 from regard.tasks.base import Model, in_batches
 
-Tick = Callable[[int], None]
-"""Is told how many sentences are done."""
+OnProgress = Callable[[int], None]
+"""Called with the number of sentences done."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Outputs:
 
     texts: list[str]
     tokens: int
-    """That were written, ends included."""
+    """Generated tokens, end tokens included."""
     seconds: float
     cut: int
-    """Translations that the length limit cut off."""
+    """Translations cut off by the length limit."""
 
     @property
     def sentences_per_second(self) -> float:
@@ -33,9 +33,9 @@ class Outputs:
         return self.tokens / self.seconds
 
 
-def translator(model: Model) -> TranslationModel:
+def require_translation_model(model: Model) -> TranslationModel:
     if not isinstance(model, TranslationModel):
-        raise TaskError(f"{model.source}: is a model of family {model.family}, but this takes one that translates")
+        raise TaskError(f"{model.source}: is of family {model.family}, not a translation model")
     return model
 
 
@@ -43,27 +43,27 @@ def translate(
     model: TranslationModel,
     sources: Sequence[str],
     settings: SearchSettings,
-    tick: Tick | None = None,
+    on_progress: OnProgress | None = None,
     *,
     to: str | None = None,
     name: str = "line",
 ) -> Outputs:
-    """Translate every line; an empty one stays empty. `name` is what a complaint calls the lines' file."""
+    """Translate every line; an empty line stays empty. `name` is the file that error messages name."""
     rows = [model.source_ids(source, to) if source.strip() else [] for source in sources]
     context = model.config.context
-    for number, row in enumerate(rows, 1):  # now, rather than after an hour
+    for number, row in enumerate(rows, 1):  # fail now, not after an hour
         if len(row) > context:
-            raise InputTooLong(f"{name}:{number}: has {len(row):,} tokens, but this model reads at most {context:,}")
+            raise InputTooLong(f"{name}:{number}: has {len(row):,} tokens; this model reads at most {context:,}")
     texts, tokens, cut, done = [""] * len(rows), 0, 0, 0
     started = time.perf_counter()
-    for batch in reversed(list(in_batches(rows))):  # the longest first: what is left never takes longer than it seems
-        full = [i for i in batch if rows[i]]
-        found = model.translations([sources[i] for i in full], to=to, **asdict(settings))
-        for i, (best, *_) in zip(full, found, strict=True):
-            texts[i] = best.text.replace("\r", " ").replace("\n", " ")  # one line in is one line out
+    for batch in reversed(list(in_batches(rows))):  # longest first: the time left is never underestimated
+        nonempty = [i for i in batch if rows[i]]
+        translations = model.translations([sources[i] for i in nonempty], to=to, **asdict(settings))
+        for i, (best, *_) in zip(nonempty, translations, strict=True):
+            texts[i] = best.text.replace("\r", " ").replace("\n", " ")  # one line in, one line out
             tokens += len(best.piece_log_probabilities)
             cut += not best.ended
         done += len(batch)
-        if tick is not None:
-            tick(done)
+        if on_progress is not None:
+            on_progress(done)
     return Outputs(texts, tokens, max(time.perf_counter() - started, 1e-9), cut)

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from regard.decoding.settings import LengthForm, SearchSettings
-from regard.evaluation.decode import translate, translator
-from regard.evaluation.translation import Casing, Figure, bleu
+from regard.evaluation.decode import require_translation_model, translate
+from regard.evaluation.translation import Casing, MetricScore, bleu
 from regard.tasks import TranslationModel, load
 from regard.training import checkpoint
 from regard.training.translation import reopen_run, write_mean
@@ -33,7 +33,7 @@ Watch = Callable[[str, int, int], None]
 class Line:
     about: str
     change: str
-    figure: Figure
+    figure: MetricScore
     difference: float
     """To the base line."""
 
@@ -44,7 +44,7 @@ class Diagnosis:
     notes: list[str] = field(default_factory=list)
     """What could not be tried, and what it would take."""
 
-    def add(self, about: str, change: str, figure: Figure) -> None:
+    def add(self, about: str, change: str, figure: MetricScore) -> None:
         base = self.lines[0].figure.value if self.lines else figure.value
         self.lines.append(Line(about, change, figure, figure.value - base))
 
@@ -186,7 +186,7 @@ def _translated(
 def _mean(run: Path, paths: Sequence[Path], device: str) -> Iterator[TranslationModel]:
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         write_mean(Path(folder) / "model", reopen_run(run), run, list(paths))
-        yield translator(load(Path(folder) / "model", device=device))
+        yield require_translation_model(load(Path(folder) / "model", device=device))
 
 
 def _same_weights(one: TranslationModel, other: TranslationModel) -> bool:

@@ -1,4 +1,4 @@
-"""What a model thinks of translations that are given: the log-probability of each, and their perplexity.
+"""Log-probabilities and perplexity of given translations (forced decoding).
 
 B sentences  S source length  L target length, with the end token  V vocabulary
 """
@@ -17,69 +17,69 @@ from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
 from regard.tasks import TranslationModel
 
-WINDOW = 1024
-"""Pairs that are read ahead and sorted by length."""
-POSITIONS = 1024
-"""Places of a batch, padding included: for each of them there are as many logits as the vocabulary has pieces."""
+PAIRS_PER_WINDOW = 1024
+"""Pairs read ahead and sorted by length."""
+POSITIONS_PER_BATCH = 1024
+"""Padding included. Each position has one logit per piece of the vocabulary."""
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What the model thinks of one translation."""
+    """The log-probabilities of one translation."""
 
     pieces: list[str] = field(default_factory=list)
-    """With the end token, which is said like any other."""
+    """The end token included."""
     log_probabilities: list[float] = field(default_factory=list)
-    """Of each piece, natural logarithms."""
+    """One per piece, natural logarithms."""
     words: int = 0
-    """What white space separates."""
+    """Separated by white space."""
     fault: str = ""
-    """Why there is none, where there is none."""
+    """Why the pair has no score; empty if it has one."""
 
     @property
     def log_probability(self) -> float:
-        """Of the whole text and its end."""
+        """Of the whole text, the end token included."""
         return math.nan if self.fault else sum(self.log_probabilities)
 
     @property
     def mean(self) -> float:
-        """For a token."""
+        """Per token."""
         return self.log_probability / max(len(self.pieces), 1)
 
 
 @dataclass
 class Perplexity:
-    """Between how many equally likely tokens (or words) the model wavers, on the mean: e to the mean surprise."""
+    """exp of the mean negative log-probability, per token and per word."""
 
     log_probability: float = 0.0
     tokens: int = 0
     words: int = 0
     pairs: int = 0
     left_out: int = 0
-    """Pairs that have no likelihood."""
+    """Pairs without a score."""
 
-    def add(self, one: Likelihood) -> None:
-        if one.fault:
+    def add(self, pair: Likelihood) -> None:
+        if pair.fault:
             self.left_out += 1
             return
         self.pairs += 1
-        self.log_probability += one.log_probability
-        self.tokens += len(one.pieces)
-        self.words += one.words
+        self.log_probability += pair.log_probability
+        self.tokens += len(pair.pieces)
+        self.words += pair.words
 
     @property
     def per_token(self) -> float:
-        """The end of a text is a token. Comparable only between models with the same pieces."""
-        return self._of(self.tokens)
+        """Counts end tokens. Comparable only between models with the same vocabulary."""
+        return self._per(self.tokens)
 
     @property
     def per_word(self) -> float:
-        """The same surprise, shared among the words: comparable between any models, on the same text."""
-        return self._of(self.words)
+        """The same total over the number of words: comparable between any models, on the same text."""
+        return self._per(self.words)
 
-    def _of(self, count: int) -> float:
-        surprise = -self.log_probability / count if count else math.nan
-        return math.inf if surprise > 700 else math.exp(surprise)  # a line without spaces is one word of many pieces
+    def _per(self, count: int) -> float:
+        cross_entropy = -self.log_probability / count if count else math.nan
+        return math.inf if cross_entropy > 700 else math.exp(cross_entropy)  # a line without spaces is one long word
 
 
 def perplexity(likelihoods: Iterable[Likelihood]) -> Perplexity:
@@ -92,46 +92,46 @@ def perplexity(likelihoods: Iterable[Likelihood]) -> Perplexity:
 def likelihoods(
     model: TranslationModel, pairs: Iterable[tuple[str, str]], *, to: str | None = None
 ) -> Iterator[Likelihood]:
-    """Of each target, given its source; in order, and never more than a window of them in memory."""
-    waiting = iter(pairs)
-    while window := list(islice(waiting, WINDOW)):
-        yield from _of_window(model, window, to)
+    """Score each target given its source, in order, with one window in memory at a time."""
+    remaining = iter(pairs)
+    while window := list(islice(remaining, PAIRS_PER_WINDOW)):
+        yield from _score_window(model, window, to)
 
 
 def target_tokens(model: TranslationModel, text: str) -> list[int]:
-    """What a search would have said, had it found this text: its pieces and the end."""
+    """The tokens that a search would generate for this text: its pieces and one end token."""
     ends = model.generation.end
     tokens = model.tokenizer.encode_target(text)
     last = tokens[-1:] if tokens and tokens[-1] in ends else list(ends[:1])
     return [token for token in tokens if token not in ends] + last
 
 
-def _of_window(model: TranslationModel, window: Sequence[tuple[str, str]], to: str | None) -> list[Likelihood]:
+def _score_window(model: TranslationModel, window: Sequence[tuple[str, str]], to: str | None) -> list[Likelihood]:
     context = model.network.config.context
-    found: dict[int, Likelihood] = {}
+    results: dict[int, Likelihood] = {}
     rows: dict[int, tuple[list[int], list[int]]] = {}
     for i, (source, target) in enumerate(window):
         if not source.strip():
-            found[i] = Likelihood(fault="the source is empty")
+            results[i] = Likelihood(fault="the source is empty")
             continue
-        read, said = model.source_ids(source, to), target_tokens(model, target)
-        if max(len(read), len(said)) > context:
-            found[i] = Likelihood(fault=f"longer than the {context:,} tokens that this model reads")
+        source_ids, target_ids = model.source_ids(source, to), target_tokens(model, target)
+        if max(len(source_ids), len(target_ids)) > context:
+            results[i] = Likelihood(fault=f"longer than the model's context of {context:,} tokens")
         else:
-            rows[i] = read, said
+            rows[i] = source_ids, target_ids
     for batch in _batches({i: max(map(len, row)) for i, row in rows.items()}):
-        hypotheses = forced(model, [rows[i][0] for i in batch], [rows[i][1] for i in batch])
+        hypotheses = score_tokens(model, [rows[i][0] for i in batch], [rows[i][1] for i in batch])
         for i, hypothesis in zip(batch, hypotheses, strict=True):
             pieces = model.tokenizer.pieces_target(rows[i][1])
-            found[i] = Likelihood(pieces, hypothesis.token_log_probabilities, len(window[i][1].split()))
-    return [found[i] for i in range(len(window))]
+            results[i] = Likelihood(pieces, hypothesis.token_log_probabilities, len(window[i][1].split()))
+    return [results[i] for i in range(len(window))]
 
 
 def _batches(lengths: dict[int, int]) -> Iterator[list[int]]:
-    """Indices of rows of about the same length, as many as `POSITIONS` has room for, and at least one."""
+    """Indices of rows of similar length: at most `POSITIONS_PER_BATCH` positions, and at least one row."""
     batch: list[int] = []
     for i in sorted(lengths, key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[i] > POSITIONS:
+        if batch and (len(batch) + 1) * lengths[i] > POSITIONS_PER_BATCH:
             yield batch
             batch = []
         batch.append(i)
@@ -140,17 +140,17 @@ def _batches(lengths: dict[int, int]) -> Iterator[list[int]]:
 
 
 @torch.inference_mode()
-def forced(
+def score_tokens(
     model: TranslationModel, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[Hypothesis]:
-    """Each target as the hypothesis that a search would have reported, had it found it: tokens in, all at once."""
+    """Score given targets in one pass. The result is what a search reports when it finds the same tokens."""
     start = model.generation.start
     if start is None:
-        raise ModelError(f"{model.source}: does not say which token a translation starts with")
-    read = [torch.tensor(source, device=model.device) for source in sources]
-    before = [torch.tensor([start, *target[:-1]], device=model.device) for target in targets]
-    source_BS, target_BL = (pad_sequence(side, batch_first=True) for side in (read, before))
+        raise ModelError(f"{model.source}: generation_config.json names no start token")
+    encoder_input = [torch.tensor(source, device=model.device) for source in sources]
+    decoder_input = [torch.tensor([start, *target[:-1]], device=model.device) for target in targets]
+    source_BS, target_BL = (pad_sequence(side, batch_first=True) for side in (encoder_input, decoder_input))
     lengths_B1 = torch.tensor([[len(source)] for source in sources], device=model.device)
     present_BS = torch.arange(source_BS.shape[1], device=model.device) < lengths_B1
-    logits_BLV = model.network(source_BS, target_BL, present_BS)  # what pads a target comes after all that counts
+    logits_BLV = model.network(source_BS, target_BL, present_BS)  # causal: target padding affects no token before it
     return scored(logits_BLV, targets, SearchSettings(), end=model.generation.end)

@@ -1,4 +1,4 @@
-"""A test set, line by line. Every line counts, the empty ones too: a figure over fewer lines is another figure."""
+"""A test set, line by line. Every line counts, empty ones too: a score over fewer lines is another score."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,19 +8,18 @@ from regard.errors import InputError
 
 
 def aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of two files, plain or gzipped, one at a time; white space around a line is taken off."""
+    """The pairs of two files, plain or gzipped, one at a time, without surrounding white space."""
     empty = True
-    for where, found in aligned_lines(source, target, DataSettings().longest_line):
-        if isinstance(found, Bad):
-            raise InputError(f"{where}: {found.detail}")
-        one, other = found
-        yield one.strip(), other.strip()
+    for location, pair in aligned_lines(source, target, DataSettings().longest_line):
+        if isinstance(pair, Bad):
+            raise InputError(f"{location}: {pair.detail}")
+        yield pair[0].strip(), pair[1].strip()
         empty = False
     if empty:
-        raise InputError(f"{source}: is empty, so there is nothing to measure")
+        raise InputError(f"{source}: is empty; there is nothing to score")
 
 
 def read(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """The two sides of a test set."""
     pairs = list(aligned(source, target))
-    return [one for one, _ in pairs], [other for _, other in pairs]
+    return [source for source, _ in pairs], [target for _, target in pairs]

@@ -1,7 +1,7 @@
-"""BLEU, chrF and TER by sacrebleu, with their signatures; and whether a difference is more than luck.
+"""BLEU, chrF and TER from sacrebleu, with their signatures; and significance tests.
 
-A BLEU without its signature says little: the same output of a good English-German model on a well-known test has 28.6
-with sacrebleu's own tokenisation and 29.3 after the splitting of compounds that an old paper made usual.
+BLEU without its signature says little: the same output of a good English-German model on a well-known test set scores
+28.6 with sacrebleu's own tokenization and 29.3 with the compound splitting of an old paper.
 """
 
 import re
@@ -21,27 +21,29 @@ Casing = Literal["mixed", "lower"]
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricScore:
+    """One metric of a whole test set."""
+
     name: str
     value: float
     signature: str
     detail: str = ""
-    """How it came about: n-gram precisions, brevity penalty, lengths."""
+    """BLEU only: n-gram precisions, brevity penalty, lengths."""
 
 
-def figures(outputs: Sequence[str], references: Sequence[str], *, casing: Casing = "mixed") -> list[Figure]:
-    """BLEU, chrF and TER as everybody reports them, which is as the command `sacrebleu` makes them of plain text.
+def corpus_scores(outputs: Sequence[str], references: Sequence[str], *, casing: Casing = "mixed") -> list[MetricScore]:
+    """BLEU, chrF and TER as the command `sacrebleu` computes them from plain text.
 
-    TER takes upper and lower case for the same in any case, as it does there; its signature says so.
+    TER always ignores case, as it does there; its signature says so.
     """
     _same_length(outputs, references)
     lower = casing == "lower"
-    made = []
+    scores = []
     for metric in (BLEU(lowercase=lower), CHRF(lowercase=lower), TER()):
         result = metric.corpus_score(outputs, [references])
         detail = str(result).split("= ", 1)[-1].partition(" ")[2] if isinstance(metric, BLEU) else ""
-        made.append(Figure(result.name, result.score, str(metric.get_signature()), detail))
-    return made
+        scores.append(MetricScore(result.name, result.score, str(metric.get_signature()), detail))
+    return scores
 
 
 def bleu(
@@ -52,35 +54,41 @@ def bleu(
     tokens: str = "13a",
     moses: str = "",
     compounds: bool = False,
-) -> Figure:
-    """BLEU in one of its kinds. With `moses` (a language) both sides are first cut by the Moses tokenizer, as papers on
-    Multi30k do; `tokens` then is "none", and the signature says so. `compounds` are then split at their hyphens."""
+) -> MetricScore:
+    """BLEU with a choice of tokenization.
+
+    With `moses` (a language) the Moses tokenizer splits both sides first, as papers on Multi30k do; sacrebleu's own
+    tokenization is then "none", and the signature says so. `compounds` then splits compounds at their hyphens.
+    """
     _same_length(outputs, references)
     if compounds and not moses:
-        raise UsageError("compounds are split in what the Moses tokenizer made; name its language")
+        raise UsageError("splitting compounds needs Moses tokens; give their language (moses)")
     if moses:
         outputs, references = (moses_tokens(side, moses, casing) for side in (outputs, references))
         tokens = "none"
     if compounds:
         outputs, references = split_compounds(outputs), split_compounds(references)
-    # force: sacrebleu doubts, rightly, whether text with spaces before its full stops is meant to be scored
+    # force: sacrebleu rightly warns about text with spaces before its full stops
     metric = BLEU(lowercase=casing == "lower", tokenize=tokens, force=True)
     result = metric.corpus_score(outputs, [references])
     note = (f"|moses:{moses}" if moses else "") + ("|compounds:atat" if compounds else "")
     detail = str(result).split("= ", 1)[-1].partition(" ")[2]
-    return Figure("BLEU", result.score, f"{metric.get_signature()}{note}", detail)
+    return MetricScore("BLEU", result.score, f"{metric.get_signature()}{note}", detail)
 
 
 def moses_tokens(lines: Sequence[str], language: str, casing: Casing) -> list[str]:
-    """Lower case comes first where it is asked for, as in the published figures: Moses takes "Bart." at the end of a
-    German line for an abbreviation, and "bart." not. (So Multi30k's test of 2016 has its 12,103 German tokens.)"""
+    """Split lines with the Moses tokenizer, after lowercasing them if `casing` is "lower".
+
+    The order follows the published scores: Moses takes "Bart." at the end of a German line for an abbreviation, but
+    not "bart.". (So Multi30k's test set of 2016 has its 12,103 German tokens.)
+    """
     from sacremoses import MosesTokenizer  # half a second, and seldom needed
     from sacremoses.corpus import NonbreakingPrefixes
 
     known = set(NonbreakingPrefixes().available_langs.values()) | {"ja", "ko", "cjk"}
-    if language not in known:  # it would take English abbreviations, and say nothing
+    if language not in known:  # sacremoses would silently use English abbreviations
         raise UsageError(
-            f"the Moses tokenizer does not know the language '{language}'; it knows {', '.join(sorted(known))}"
+            f"the Moses tokenizer does not know the language '{language}'; choose one of {', '.join(sorted(known))}"
         )
     tokenizer = MosesTokenizer(lang=language)
     cased = (line.lower() if casing == "lower" else line for line in lines)
@@ -88,16 +96,16 @@ def moses_tokens(lines: Sequence[str], language: str, casing: Casing) -> list[st
 
 
 def split_compounds(lines: Sequence[str]) -> list[str]:
-    """ "U-Boot" counts as three words: "U ##AT##-##AT## Boot", as in Google's papers on English-German and after them.
+    """Split "U-Boot" into three words, "U ##AT##-##AT## Boot", as Google's papers on English-German and others do.
 
-    Each hyphen that is right in both texts is then a word that is right, which is worth half a BLEU or more.
+    Each correct hyphen then is a correct word, which is worth half a point of BLEU or more.
     """
     return [re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line) for line in lines]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the same test: their BLEU, and how likely chance alone makes such a difference."""
+    """Two systems on the same test set: their BLEU, and the p-value of the difference."""
 
     first: float
     second: float
@@ -129,7 +137,7 @@ class Comparison:
 
 
 SIGNIFICANT = 0.05
-"""Differences that chance makes in fewer tests than this are taken for real, here and in most papers."""
+"""p-values below this are significant, here and in most papers."""
 
 
 def compare(
@@ -140,7 +148,7 @@ def compare(
     *,
     casing: Casing = "mixed",
 ) -> Comparison:
-    """Paired bootstrap: the same resampled sentences for both, many times."""
+    """Paired bootstrap resampling: the same resampled sentences for both systems."""
     _same_length(first, references)
     _same_length(second, references)
     metric = BLEU(lowercase=casing == "lower")
@@ -156,8 +164,8 @@ def compare(
     assert isinstance(one, Result)
     assert isinstance(two, Result)
     assert two.p_value is not None
-    # sacrebleu asks how many resampled differences are larger than the one found: than none at all, none is. And of
-    # one sentence every sample is the same, and says nothing.
+    # sacrebleu counts resampled differences larger than the observed one: with equal BLEU, none is, and p would be
+    # small. Resampling one sentence always gives the same test set, so it proves nothing.
     p_value = 1.0 if one.score == two.score or len(references) == 1 else two.p_value
     return Comparison(one.score, two.score, p_value, str(signatures["BLEU"]), one.ci or 0.0, two.ci or 0.0)
 
@@ -166,4 +174,4 @@ def _same_length(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
         raise InputError(f"{counted(len(outputs), 'translation')}, but {counted(len(references), 'reference')}")
     if not references:
-        raise InputError("there is not one translation to score")
+        raise InputError("there are no translations to score")

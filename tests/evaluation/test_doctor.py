@@ -8,7 +8,7 @@ import pytest
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputTooLong, TaskError, UsageError
 from regard.evaluation import doctor
-from regard.evaluation.decode import translate, translator
+from regard.evaluation.decode import require_translation_model, translate
 from regard.evaluation.doctor import Patient, canonical, countings, examine, searches
 from regard.evaluation.translation import bleu
 from regard.tasks import TranslationModel
@@ -123,6 +123,6 @@ def test_the_language_that_is_asked_for(toy: TranslationModel) -> None:
 
 
 def test_not_every_model_translates(toy: TranslationModel) -> None:
-    assert translator(toy) is toy
+    assert require_translation_model(toy) is toy
     with pytest.raises(TaskError, match="family seq2seq"):
-        translator(Model(toy.network, toy.generation, None, Path("other")))
+        require_translation_model(Model(toy.network, toy.generation, None, Path("other")))

@@ -10,7 +10,7 @@ import pytest
 import sacrebleu
 
 from regard.errors import InputError, UsageError
-from regard.evaluation.translation import Comparison, bleu, compare, figures, moses_tokens, split_compounds
+from regard.evaluation.translation import Comparison, bleu, compare, corpus_scores, moses_tokens, split_compounds
 
 REFERENCES = [
     "Der alte Wärter zählt am Abend die Boote im Hafen.",
@@ -34,7 +34,7 @@ def test_as_the_command_of_sacrebleu_prints_them(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "out", "-m", "bleu", "chrf", "ter", "-w", "6"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     theirs = json.loads(done.stdout)
-    ours = figures(OUTPUTS, REFERENCES)
+    ours = corpus_scores(OUTPUTS, REFERENCES)
     assert [figure.name for figure in ours] == ["BLEU", "chrF2", "TER"] == [one["name"] for one in theirs]
     assert [round(figure.value, 6) for figure in ours] == [one["score"] for one in theirs]
     for figure, one in zip(ours, theirs, strict=True):
@@ -76,12 +76,12 @@ def test_only_hyphens_inside_words_are_split() -> None:
 
 def test_what_cannot_be_scored() -> None:
     with pytest.raises(InputError, match="1 translation, but 2 references"):
-        figures(["a"], ["a", "b"])
-    with pytest.raises(InputError, match="not one"):
-        figures([], [])
+        corpus_scores(["a"], ["a", "b"])
+    with pytest.raises(InputError, match="no translations"):
+        corpus_scores([], [])
     with pytest.raises(UsageError, match="klingon"):
         bleu(["a"], ["a"], moses="klingon")
-    with pytest.raises(UsageError, match="Moses"):
+    with pytest.raises(UsageError, match="Moses tokens"):
         bleu(["a"], ["a"], compounds=True)
 
 

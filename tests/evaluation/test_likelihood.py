@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from regard.evaluation import likelihood
-from regard.evaluation.likelihood import forced, likelihoods, perplexity, target_tokens
+from regard.evaluation.likelihood import likelihoods, perplexity, score_tokens, target_tokens
 from regard.tasks import TranslationModel
 
 Pairs = list[tuple[str, str]]
@@ -65,7 +65,7 @@ def test_as_the_search_reports_it(toy: TranslationModel, pairs: Pairs, beam: int
         for one in found:
             ids = [toy.tokenizer.id_of(piece) for piece in one.pieces]
             said = ids + [toy.tokenizer.end] * one.ended
-            (again,) = forced(toy, [toy.tokenizer.encode(source)], [said])
+            (again,) = score_tokens(toy, [toy.tokenizer.encode(source)], [said])
             assert again.ended == one.ended
             assert again.token_log_probabilities == pytest.approx(one.piece_log_probabilities, abs=1e-4)
             assert again.log_probability == pytest.approx(one.log_probability, abs=1e-3)
@@ -76,7 +76,7 @@ def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pair
     (found,) = likelihoods(toy, [pairs[0]], to="de")
     tag = toy.tokenizer.id_of(">>de<<")
     assert tag is not None
-    (expected,) = forced(toy, [[tag, *toy.tokenizer.encode(source)]], [toy.tokenizer.encode_target(target)])
+    (expected,) = score_tokens(toy, [[tag, *toy.tokenizer.encode(source)]], [toy.tokenizer.encode_target(target)])
     assert found.log_probabilities == expected.token_log_probabilities
     assert found.log_probability != next(likelihoods(toy, [pairs[0]])).log_probability
 
@@ -84,8 +84,8 @@ def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pair
 def test_company_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [pairs[i % 4] for i in range(23)]
     together = list(likelihoods(toy, many))
-    monkeypatch.setattr(likelihood, "POSITIONS", 30)
-    monkeypatch.setattr(likelihood, "WINDOW", 5)
+    monkeypatch.setattr(likelihood, "POSITIONS_PER_BATCH", 30)
+    monkeypatch.setattr(likelihood, "PAIRS_PER_WINDOW", 5)
     in_parts = list(likelihoods(toy, iter(many)))
     alone = [next(likelihoods(toy, [pair])) for pair in many]
     for one, other, third in zip(together, in_parts, alone, strict=True):

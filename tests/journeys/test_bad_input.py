@@ -154,7 +154,7 @@ def test_a_file_is_not_read_and_written(regard: Run, folders: Folders, tmp_path:
     os.link(tmp_path / "letter", tmp_path / "twin")
     for name in ("letter", "./letter", tmp_path / "letter", "link", "twin"):
         done = regard("translate", "--as-is", "-m", folders["translator"], "-i", "letter", "-o", name, code=2)
-        assert f"{Path(name)}: is read here" in complaint(done)
+        assert f"input and output are the same file: {Path(name)}" in complaint(done)
     assert (tmp_path / "letter").read_text() == TEXT
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letter", "link", "twin"]
 

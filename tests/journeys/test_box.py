@@ -99,7 +99,7 @@ def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:
         (4, "x.srt", "translate-file", "x.srt", "-o", "y.srt", "--to", "de"),
         (2, "x.doc", "translate-file", "x.doc", "-o", "y.doc", "--to", "de"),
         (4, "missing", "translate-file", "missing.srt", "-o", "y.srt", "--to", "de"),
-        (2, "is read here", "translate-file", "x.srt", "-o", "x.srt", "--to", "de"),
+        (2, "input and output are the same file", "translate-file", "x.srt", "-o", "x.srt", "--to", "de"),
         (2, "cannot translate", "translate", "x", "-m", folders["writer"]),
     ):
         assert said in regard(*arguments, code=code).stderr

@@ -279,23 +279,23 @@ def test_contradictions(regard: Run, folders: Folders, test_set: tuple[str, str]
     given = ("--hypotheses", "test.de")
     for options, expected in [
         ((), "give a model"),
-        ((*given, "--beam", "4"), "--beam is for translating"),
-        ((*given, "-o", "out"), "-o writes what was translated"),
-        ((*given, "--compare", "test.de", "--compare-model", "x"), "not with both"),
-        ((*model, "-o", "test.de"), "is read here"),
+        ((*given, "--beam", "4"), "--beam needs a model"),
+        ((*given, "-o", "out"), "-o needs a model"),
+        ((*given, "--compare", "test.de", "--compare-model", "x"), "not both"),
+        ((*model, "-o", "test.de"), "input and output are the same file"),
         ((*given, "--moses", "klingon"), "does not know the language 'klingon'"),
-        (("-m", folders["writer"]), "one that translates"),
+        (("-m", folders["writer"]), "not a translation model"),
         ((*model, "--beam", "0"), "beam must be"),
-        ((*model, "-o", "."), "is no file"),
+        ((*model, "-o", "."), "is not a file"),
         ((*model, "-o", "nowhere/out"), "cannot be written"),
         (("-m", "nowhere"), "no such directory"),
     ]:
         done = regard("evaluate", *test_set, *options, code=pytest.approx(4, abs=2))
         assert expected in complaint(done)
-    assert "one that translates" in complaint(regard("score", *test_set, "-m", folders["writer"], code=2))
+    assert "not a translation model" in complaint(regard("score", *test_set, "-m", folders["writer"], code=2))
     assert (tmp_path / "test.de").read_text(encoding="utf-8").splitlines() == GERMAN
 
 
 def test_comparing_with_what_does_not_translate(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None:
     done = regard("evaluate", *test_set, "-m", folders["translator"], "--compare-model", folders["judge"], code=2)
-    assert "one that translates" in complaint(done)
+    assert "not a translation model" in complaint(done)
