@@ -43,7 +43,7 @@ def ctranslate2s(folder: Path, threads: int, *, compute: str, workers: int) -> R
     for number, name in special.items():
         names[int(number)] = name
     numbers = {name: number for number, name in enumerate(names)}
-    translator = ctranslate2.TranslationModel(
+    translator = ctranslate2.Translator(
         str(folder / f"ctranslate2-{compute}"),
         device="cpu",
         inter_threads=workers,

@@ -88,7 +88,7 @@ def _array(tensor: torch.Tensor | nn.Parameter) -> np.ndarray:
     return tensor.detach().float().numpy().copy()  # CTranslate2 changes what it is given
 
 
-def translator(folder: Path, *, threads: int, workers: int = 1, compute: str) -> ctranslate2.TranslationModel:
-    return ctranslate2.TranslationModel(
+def translator(folder: Path, *, threads: int, workers: int = 1, compute: str) -> ctranslate2.Translator:
+    return ctranslate2.Translator(
         str(folder), device="cpu", inter_threads=workers, intra_threads=threads // workers, compute_type=compute
     )

@@ -43,8 +43,8 @@ def main() -> None:
     assert len(one) == len(several) == options.updates
     apart = [abs(a - b) / a for a, b in zip(one, several, strict=True)]
     print(f"loss from {one[0]:.4f} to {one[-1]:.4f} with one process, to {several[-1]:.4f} with {options.processes}")
-    to_bf16 = apart[: len(apart) // 2], apart[len(apart) // 2 :]
-    print(f"largest relative difference in the first half: {max(to_bf16[0]):.1e}, in the second: {max(to_bf16[1]):.1e}")
+    halves = apart[: len(apart) // 2], apart[len(apart) // 2 :]
+    print(f"largest relative difference in the first half: {max(halves[0]):.1e}, in the second: {max(halves[1]):.1e}")
 
 
 if __name__ == "__main__":
