@@ -1,7 +1,6 @@
-"""Every shell and Python block in README and docs is run, and what it is said to print is what it prints.
+"""Runs every shell and Python block in README and docs, and compares its output with the `text` block below it.
 
-A page's blocks run in order, in one folder. A `text` block after a shell or Python block is its output; numbers
-may differ in the last digits, words may not.
+The blocks of a page run in order, in one folder. Numbers may differ in the last digits, words may not.
 """
 
 import itertools
@@ -15,8 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+")
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -29,7 +31,7 @@ def run(language: str, source: str, folder: Path, shared: Path) -> str:
     if language == "python":
         command = [sys.executable, "-c", source]
     else:
-        # `make demo` and `make test` would set up another .venv, and run this test again: show that they would
+        # `make demo` and `make test` would set up another .venv and run this test again: a dry run instead
         source = re.sub(
             r"^make (\w+)", rf"make --dry-run --directory '{ROOT}' \1 > {shared / 'make'}", source, flags=re.M
         )
@@ -43,22 +45,22 @@ def run(language: str, source: str, folder: Path, shared: Path) -> str:
     (shared / "variables").touch()
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, f"{source}\n{done.stdout}\n{done.stderr}"
-    if language != "python":  # a variable that one block sets is there for the next
+    if language != "python":  # the next block sees the variables of this one
         kept = [line for line in (shared / "v").read_text().splitlines() if re.match(r"declare -- [A-Z]+=", line)]
         (shared / "variables").write_text("\n".join(kept))
     return done.stdout
 
 
-def same(said: str, printed: str) -> None:
-    """The words are equal, and so are the numbers but for rounding. `…` alone on a line stands for any lines."""
-    for wanted in re.split(r"^…\n", said, flags=re.MULTILINE):
-        lines = [line.rstrip() for line in wanted.strip("\n").splitlines()]
-        found = [line.rstrip() for line in printed.splitlines()]
-        starts = [i for i in range(len(found)) if words(found[i : i + len(lines)]) == words(lines)]
-        assert starts, f"not printed:\n{wanted}\nbut:\n{printed}"
+def compare(expected: str, printed: str) -> None:
+    """Words must be equal, numbers up to rounding. `…` alone on a line stands for any lines."""
+    for part in re.split(r"^…\n", expected, flags=re.MULTILINE):
+        lines = [line.rstrip() for line in part.strip("\n").splitlines()]
+        output = [line.rstrip() for line in printed.splitlines()]
+        starts = [i for i in range(len(output)) if words(output[i : i + len(lines)]) == words(lines)]
+        assert starts, f"not printed:\n{part}\nbut:\n{printed}"
         start = starts[0]
-        for a, b in zip(numbers(lines), numbers(found[start : start + len(lines)]), strict=True):
-            assert a == pytest.approx(b, abs=0.011, rel=1e-3), (wanted, printed)
+        for a, b in zip(numbers(lines), numbers(output[start : start + len(lines)]), strict=True):
+            assert a == pytest.approx(b, abs=0.011, rel=1e-3), (part, printed)
 
 
 def words(lines: list[str]) -> list[str]:
@@ -84,15 +86,40 @@ def test_page(page: Path, tmp_path: Path) -> None:
         if language in ("sh", "python"):
             printed = run(language, source, folder, shared)
             if next_language == "text":
-                same(output, printed)
+                compare(output, printed)
 
 
-def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    titles = HEADING.findall(page.read_text(encoding="utf-8"))
+    titles = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        there = page.parent / target if target else page
+        assert there.exists(), target
+        assert not anchor or there.suffix != ".md" or anchor in anchors(there), f"{target}#{anchor}"
 
 
 def test_every_folder_has_a_page() -> None:
     folders = {path.name for path in (ROOT / "regard").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders <= {page.stem for page in PAGES}
+
+
+def test_architecture_lists_every_file() -> None:
+    """The tree in ARCHITECTURE.md: two spaces for each level, a folder ends with a slash."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tree = page.split("```\nregard/\n", 1)[1].split("```", 1)[0]
+    listed, folders = set[str](), list[str]()
+    for line in filter(str.strip, tree.splitlines()):
+        depth = (len(line) - len(line.lstrip())) // 2 - 1
+        entries = re.match(r"(?:[\w.]+(?:\.py|/)\s*)+", line.strip())
+        assert entries, line
+        for entry in entries[0].split():
+            folders[depth:] = [entry.rstrip("/")] if entry.endswith("/") else []
+            listed |= {"/".join([*folders, entry])} if entry.endswith(".py") else set()
+    files = {path.relative_to(ROOT / "regard") for path in (ROOT / "regard").rglob("*.py")}
+    assert listed == {str(file) for file in files if file.name != "__init__.py" or len(file.parts) == 1}
