@@ -12,6 +12,7 @@ from regard.plural import counted
 
 @click.command(
     "average",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard average runs/en-de mean --last 5

@@ -14,6 +14,7 @@ LEAST = 100
 
 @click.command(
     "calibrate",
+    cls=options.Verb,
     epilog="""\b
 Example:
   regard calibrate runs/en-de/model valid.en valid.de

@@ -9,6 +9,7 @@ from regard.cli import options, output
 
 @click.command(
     "classify",
+    cls=options.Verb,
     epilog="""\b
 Example:
   regard classify "What a lovely film." -m sst2

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "convert",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard convert opus-mt-en-de en-de

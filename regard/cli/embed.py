@@ -9,6 +9,7 @@ from regard.cli import options, output
 
 @click.command(
     "embed",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard embed "I ate an apple." "She had some fruit." -m all-MiniLM-L6-v2

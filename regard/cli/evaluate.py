@@ -95,6 +95,7 @@ class Report:
 
 @click.command(
     "evaluate",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard evaluate test.en test.de -m en-de -o test.out

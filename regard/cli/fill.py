@@ -9,6 +9,7 @@ from regard.cli import options, output
 
 @click.command(
     "fill",
+    cls=options.Verb,
     epilog="""\b
 Example:
   regard fill "The capital of France is [MASK]." -m bert-base-uncased

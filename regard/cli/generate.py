@@ -10,6 +10,7 @@ from regard.cli import options, output
 
 @click.command(
     "generate",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard generate "Once upon a time" -m stories --max-new 100

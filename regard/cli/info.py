@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "info",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard info opus-mt-en-de

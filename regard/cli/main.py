@@ -1,6 +1,7 @@
-"""regard VERB …: finds the verb, and turns what goes wrong into one line and an exit code.
+"""regard VERB …: find the verb, run it, turn an error into one line and an exit code.
 
-Neither `regard --help` nor a misspelt verb imports torch: the verbs are a table here and modules elsewhere.
+Neither `regard --help` nor a misspelt verb nor shell completion imports torch: the verbs are a table here and modules
+elsewhere.
 """
 
 import io
@@ -13,56 +14,61 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from regard.cli import output
 from regard.config import did_you_mean
 from regard.errors import OutputError, RegardError
 
-VERBS = {  # in the order of a first visit
+VERBS = {  # the most used first
     "translate": "Translate text.",
-    "translate-file": "Translate a file and keep its form: subtitles, HTML, Markdown, .po and more.",
-    "train": "Learn from data, as a recipe says.",
-    "evaluate": "Measure how well a model translates.",
-    "calibrate": "Fit what a model says about its confidence.",
-    "score": "StepRequest a model how likely given translations are.",
-    "generate": "Go on where a text stops.",
+    "translate-file": "Translate a file and keep its format: subtitles, HTML, Markdown, .po and more.",
+    "train": "Train a model from a recipe.",
+    "evaluate": "Score translations: BLEU, chrF, TER, perplexity.",
+    "calibrate": "Fit a translator's confidence to its accuracy.",
+    "score": "Compute the log-probabilities of given translations.",
+    "generate": "Continue a text.",
     "fill": "Fill the masks in a text.",
-    "classify": "Put a label on a text.",
+    "classify": "Label a text.",
     "embed": "Turn texts into vectors.",
-    "average": "Make one model of several checkpoints.",
-    "plot": "Draw the curves of a run.",
-    "trace": "Show a text's path through a model, stage by stage.",
-    "info": "Show what is in a model directory.",
-    "convert": "Turn other programs' models into regard's, or regard's into Hugging Face's.",
+    "average": "Average checkpoints or models.",
+    "plot": "Plot the learning curves of runs.",
+    "trace": "Show what a model computes for a text: tokens, attention, next tokens.",
+    "info": "Describe a model directory.",
+    "convert": "Convert models between formats, or to int8.",
+    "completion": "Print the script that completes verbs and options in a shell.",
+    "help": "Show this text, or the help of a verb.",
 }
 
 EPILOG = """\b
 Examples:
-  regard trace "The bank raised its rates." -m DIR
-  regard info DIR
-  regard convert opus-mt-en-de en-de
-Every verb explains itself: regard VERB --help
+  regard translate "I ate an apple." --to de
+  regard train recipes/sample.toml runs/first
+  regard info box
+Help for a verb: regard VERB --help
 """
 
 
 @contextmanager
 def closed_pipe() -> Iterator[None]:
-    """Whoever read our output has left (`regard … | head`): the end, as if by SIGPIPE. click would make it a 1."""
+    """Exit as SIGPIPE would when the reader has gone (`regard … | head`). click would exit with 1."""
     try:
         yield
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keep Python from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no message from Python at exit
         raise click.exceptions.Exit(141) from None
 
 
 class Verbs(click.Group):
-    """Verbs that are imported when they are run, and listed without being imported."""
+    """Verbs, imported when they are run, and listed without being imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
+            if ctx.resilient_parsing:  # shell completion: no message
+                return None
             raise click.UsageError(f"no such verb: {cmd_name}{did_you_mean(cmd_name, VERBS)}", ctx)
         command: click.Command = import_module(f"regard.cli.{cmd_name.replace('-', '_')}").command
         return command
@@ -74,6 +80,10 @@ class Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with closed_pipe():
             return super().invoke(ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        verbs = [CompletionItem(name, help=text) for name, text in VERBS.items() if name.startswith(incomplete)]
+        return verbs or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -89,14 +99,14 @@ class Verbs(click.Group):
 )
 @click.version_option(package_name="regard", message="regard %(version)s")
 def regard() -> None:
-    """The Transformer, whole: run it, and look inside it, on the machine that you have."""
+    """A complete Transformer in one Python package: train it, run it, look inside it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a verb. Returns the exit code; the tree of them is in errors.py."""
+    """Run a verb and return the exit code; errors.py lists them."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without a character gets its number
     try:
         code = regard.main(arguments or ["--help"], prog_name="regard", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -109,15 +119,15 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         output.error("stopped")
         return 130
-    except OSError as error:  # a full disk, a closed door: the machine's, not ours
+    except OSError as error:  # a full disk, a missing permission: not an error in regard
         output.error(f"{error.filename or 'the output'}: {error.strerror or error}")
         return OutputError.exit_code
     except Exception as error:
         if os.environ.get("REGARD_DEBUG"):
             traceback.print_exc()
         output.error(
-            f"this is a mistake in regard: {type(error).__name__}: {' '.join(str(error).split())} "
-            f"(REGARD_DEBUG=1 shows where)"
+            f"this is a bug in regard: {type(error).__name__}: {' '.join(str(error).split())} "
+            f"(REGARD_DEBUG=1 prints the traceback)"
         )
         return 70
 

@@ -36,25 +36,82 @@ class NamedPath(click.Path):
 
 
 PATH = NamedPath(path_type=Path)
+OPTION_LIKE = re.compile(r"--?[A-Za-z][\w-]*")
+"""What is taken for an option, known or misspelt. Other arguments are texts: "- Buy milk", "-5 degrees"."""
+
+
+class Option(click.Option):
+    """An option with a section in the help text."""
+
+    def __init__(self, *args: Any, section: str = "Options", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.section = section
+
+
+class Verb(click.Command):
+    """A command whose texts may begin with a dash, and whose help text has sections."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, self.with_texts_last(ctx, args))
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            raise click.UsageError(f"{error.message} Put -- before a text that begins with a dash.", ctx) from None
+
+    def with_texts_last(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        """The same arguments as: options, --, texts. After -- click takes no text for an option."""
+        values: dict[str, int] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option):
+                values |= dict.fromkeys((*param.opts, *param.secondary_opts), 0 if param.is_flag else param.nargs)
+        options, texts, rest = list[str](), list[str](), list(args)
+        while rest:
+            argument = rest.pop(0)
+            if argument == "--":
+                texts += rest
+                break
+            name = argument.partition("=")[0]
+            if name in values or argument[:2] in values or OPTION_LIKE.fullmatch(name):
+                count = values.get(argument, 0)
+                if len(rest) < count:  # a value is missing, and -- must not become it
+                    return [*options, argument, *rest]
+                options += [argument, *rest[:count]]
+                del rest[:count]
+            else:
+                texts.append(argument)
+        return [*options, "--", *texts] if texts else options
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                sections.setdefault(getattr(param, "section", "Options"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def model_option(command: Decorated) -> Decorated:
-    return click.option("-m", "--model", "directory", required=True, type=PATH, help="Model directory.")(command)
+    text = 'Model directory, or "box" for the translator in the box.'
+    return click.option("-m", "--model", "directory", required=True, type=PATH, metavar="DIR", help=text)(command)
 
 
 def box_option(command: Decorated) -> Decorated:
     text = "Model directory, OPUS-MT's included. Default: the translator in the box."
-    return click.option("-m", "--model", "directory", type=PATH, help=text)(command)
+    return click.option("-m", "--model", "directory", type=PATH, metavar="DIR", help=text)(command)
 
 
 def device_option(command: Decorated) -> Decorated:
-    return click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")(command)
+    text = "cpu, cuda, mps or auto."
+    return click.option("--device", default="auto", show_default=True, metavar="NAME", help=text)(command)
 
 
 def json_option(command: Decorated) -> Decorated:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
+SEARCH_SECTION = "Search (default: the model's own settings)"
 SEARCH_OPTIONS: dict[str, tuple[Any, str]] = {  # fields of decoding/settings.py, which checks them
     "beam": (int, "Beam size; 1 is greedy search."),
     "n_best": (int, "Number of translations or samples."),
@@ -74,29 +131,40 @@ SEARCH_OPTIONS: dict[str, tuple[Any, str]] = {  # fields of decoding/settings.py
     "seed": (int, "Random seed for sampling."),
 }
 
-TRANSLATION_OPTIONS: dict[str, tuple[tuple[str, ...], Any, str]] = {  # fields of TranslationOptions, mostly
-    "origin": (("--from", "origin"), str, "Source language; detected if omitted."),
-    "to": (("--to",), str, "Target language, for a model with several."),
+TRANSLATION_OPTIONS: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
+    "origin": (("--from", "origin"), str, "LANGUAGE", "Source language; detected if omitted."),
+    "to": (("--to",), str, "LANGUAGE", "Target language, for a model with several."),
     "glossary": (
         ("--glossary",),
         PATH,
-        "Glossary file: a term, a tab, its translation; no translation keeps the term.",
+        "FILE",
+        "Lines of: term, tab, translation. Without translation, keep the term.",
     ),
-    "min_confidence": (("--min-confidence",), float, "Keep the source text where confidence is below this (0 to 1)."),
-    "alternatives": (("--alternatives",), int, "Maximum number of alternative translations, in --json."),
+    "min_confidence": (
+        ("--min-confidence",),
+        float,
+        "X",
+        "Keep the source text where confidence is below this (0 to 1).",
+    ),
+    "alternatives": (("--alternatives",), int, "N", "Maximum number of alternative translations, in --json."),
 }
 
 
 def search_options(command: Decorated, names: Iterable[str] = SEARCH_OPTIONS) -> Decorated:
     for name in reversed(list(names)):
         kind, text = SEARCH_OPTIONS[name]
-        command = click.option(option_name(name), type=kind, help=text)(command)
+        metavar = {int: "N", float: "X"}.get(kind)
+        option = click.option(
+            option_name(name), cls=Option, section=SEARCH_SECTION, type=kind, metavar=metavar, help=text
+        )
+        command = option(command)
     return command
 
 
 def translation_options(command: Decorated) -> Decorated:
-    for names, kind, text in reversed(TRANSLATION_OPTIONS.values()):
-        command = click.option(*names, type=kind, help=text)(command)
+    for names, kind, metavar, text in reversed(TRANSLATION_OPTIONS.values()):
+        option = click.option(*names, cls=Option, section="Translation", type=kind, metavar=metavar, help=text)
+        command = option(command)
     return command
 
 

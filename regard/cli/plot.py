@@ -11,6 +11,7 @@ from regard.errors import OutputError, UsageError
 
 @click.command(
     "plot",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard plot runs/en-de

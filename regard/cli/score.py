@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "score",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard score test.en test.de -m en-de

@@ -20,6 +20,7 @@ LINKS = {80: 2, 100: 3}
 
 @click.command(
     "trace",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard trace "The bank raised its rates." -m all-MiniLM-L6-v2

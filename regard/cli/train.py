@@ -29,6 +29,7 @@ SAMPLES = 3
 
 @click.command(
     "train",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard train recipes/sample.toml runs/sample

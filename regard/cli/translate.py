@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "translate",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard translate "I ate an apple." --to de

@@ -17,6 +17,7 @@ SAMPLE = 20_000
 
 @click.command(
     "translate-file",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard translate-file film.en.srt -o film.de.srt --to de
