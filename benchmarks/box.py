@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.config import plain
-from regard.cpu import hardware, threads
+from regard.cpu import capabilities, threads
 from regard.evaluation.calibration import Known, calibrate
 from regard.evaluation.test_set import aligned
 from regard.evaluation.translation import corpus_scores
@@ -43,8 +43,8 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--examples", type=int, default=5)
     asked = parser.parse_args()
-    hardware.prepare()
-    threads.use()
+    capabilities.prepare()
+    threads.set_threads()
     model = load(asked.run / "model")
     assert isinstance(model, TranslationModel)
     known = {pair: read(asked.run, "test", pair) for pair in pairs(asked.run)}

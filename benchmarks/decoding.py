@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--reference", type=Path, help="their translations")
     parser.add_argument("--to", help="the language that they are in, of a model that has several")
     parser.add_argument("--sentences", type=int, default=64, help="of the random model")
-    parser.add_argument("--threads", type=int, default=cores.use())
+    parser.add_argument("--threads", type=int, default=cores.set_threads())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without", nargs="*", default=[], help="contenders to leave out, by the beginning of a name")
     parser.add_argument("--skip-random", action="store_true")

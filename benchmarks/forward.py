@@ -20,7 +20,7 @@ import torch
 import transformers
 
 import regard
-from regard.cpu import hardware
+from regard.cpu import capabilities
 from regard.cpu import threads as cores
 
 SENTENCE = "The animal did not cross the street because it was too tired to walk any farther that day."
@@ -75,8 +75,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    hardware.prepare()
-    threads = cores.use()
+    capabilities.prepare()
+    threads = cores.set_threads()
     transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(0)
     print(f"{threads} threads, torch {torch.__version__}, transformers {transformers.__version__}, {rounds} rounds")

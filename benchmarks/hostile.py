@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard.cpu import hardware, threads
+from regard.cpu import capabilities, threads
 from regard.decoding.guard import ROUNDS, rounds
 from regard.translate.document_translator import DocumentTranslator, TranslationOptions, load_translator
 from regard.translate.formats.files import Format, parse
@@ -162,8 +162,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-m", "--model", type=Path)
     asked = parser.parse_args()
-    hardware.prepare()
-    threads.use()
+    capabilities.prepare()
+    threads.set_threads()
     interpreter = load_translator(asked.model)
     failures: Counter[str] = Counter()
     slowest: dict[str, float] = {}

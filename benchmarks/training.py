@@ -29,7 +29,7 @@ import transformers_model
 from torch.utils.data import Dataset
 
 from regard.config import plain
-from regard.cpu import hardware
+from regard.cpu import capabilities
 from regard.cpu import threads as cores
 from regard.data.batching import Batch
 from regard.io import write_json
@@ -195,8 +195,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.utils.logging.set_verbosity_error()
-    hardware.prepare()
-    threads = cores.use()
+    capabilities.prepare()
+    threads = cores.set_threads()
     config = preset(options.preset)
     assert isinstance(config, Seq2SeqConfig), "a translation model"
     batches = random_batches(options.updates + 1, options.tokens, config.vocab)

@@ -1,5 +1,5 @@
 """For every test: what this machine only claims to run is switched off first, as `regard.load` and the verbs do it."""
 
-from regard.cpu import hardware
+from regard.cpu import capabilities
 
-hardware.prepare()  # before torch's first use
+capabilities.prepare()  # before torch's first use

@@ -299,7 +299,7 @@ def load(directory: Path, device: str = "auto") -> "Model":
     """Load a model, with one thread per core."""
     from regard.cpu import threads
 
-    threads.use()
+    threads.set_threads()
     from regard.tasks import load as load_model
 
     return load_model(model_path(directory), device=device)
@@ -316,7 +316,7 @@ def load_translator(directory: Path | None, device: str = "auto") -> "DocumentTr
     """Load a translation model, or the translator in the box."""
     from regard.cpu import threads
 
-    threads.use()
+    threads.set_threads()
     from regard.translate.document_translator import load_translator as load_document_translator
 
     return load_document_translator(directory, device=device)

@@ -44,9 +44,10 @@ Examples:
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
 def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model as RECIPE says, in a new directory RUN: text files in, a model directory out (RUN/model)."""
-    from regard.cpu import hardware, threads
+    from regard.cpu import capabilities, threads
+    from regard.cpu.device import resolve_device, resolve_dtype
 
-    hardware.prepare()
+    capabilities.prepare()
     from regard.training.distributed import Workers
     from regard.training.recipe import load_recipe
     from regard.training.translation import open_run, reopen_run
@@ -62,10 +63,10 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     if resume and (run / "model").exists():
         raise UsageError(f"{run}: is finished; its model is {run / 'model'}")
     workers = Workers(recipe.train.parallel)
-    chosen = hardware.device(device)
-    hardware.dtype(recipe.train.dtype, chosen)  # which complains about what this machine cannot do
+    chosen = resolve_device(device)
+    resolve_dtype(recipe.train.dtype, chosen)  # which complains about what this machine cannot do
     if workers.alone:
-        threads.use()
+        threads.set_threads()
     with workers.meet(chosen):
         if not resume and workers.first:
             open_run(run, recipe)

@@ -1,6 +1,6 @@
-"""What cpu/hardware.py's child process tries: kernels that some machines advertise and cannot run, or run wrongly.
+"""The kernels that a child of cpu/capabilities.py tries: some CPUs advertise them and crash, or compute wrong results.
 
-It says "ready", then a line for each stage that it was asked for. A stage that kills it says nothing.
+The child writes "ready", then one line for each stage in its arguments. A stage that kills it writes nothing.
 """
 
 import sys
@@ -12,12 +12,12 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 
 
 def bfloat16_is_right() -> bool:
-    """Linear, batched matmul and attention; oneDNN takes another kernel for one row than for many."""
+    """Linear, batched matmul and attention; oneDNN uses one kernel for one row and another for many."""
 
     def agree(kernel: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> bool:
         low = [x.bfloat16() for x in inputs]
         want = kernel(*(x.float() for x in low))
-        return bool((kernel(*low).float() - want).norm() <= 0.02 * want.norm())  # and NaN is not
+        return bool((kernel(*low).float() - want).norm() <= 0.02 * want.norm())  # False for NaN
 
     row, rows, weight, heads = (torch.randn(s) for s in ((1, 256), (64, 256), (256, 256), (1, 4, 64, 64)))
     return (
@@ -29,7 +29,7 @@ def bfloat16_is_right() -> bool:
 
 
 def int8_is_right(limit: int) -> bool:
-    """Three kernels against 64-bit integers, the largest inputs there are among them."""
+    """Compare three kernels with 64-bit integers, with the largest possible inputs among others."""
     w = torch.randint(-limit, limit + 1, (256, 256), dtype=torch.int8)
     w[0], w[1] = limit, -limit
     packed = torch.ops.onednn.qlinear_prepack(w, None)
@@ -56,8 +56,8 @@ STAGES: dict[str, Callable[[], bool]] = {  # the names are those of the fields o
 
 
 def main() -> None:
-    """The child's whole life: a line a stage, flushed before the next stage can die."""
-    with suppress(ImportError):  # a death here is an answer, not worth a core file
+    """Write one line per stage, flushed before the next stage can kill the process."""
+    with suppress(ImportError):  # a crash here is an answer and needs no core file
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,12 +1,12 @@
-"""Threads that each have a share of the threads, for work that is better shared out whole.
+"""A pool of threads, each with a share of the cores, for work that divides into whole tasks.
 
-torch spreads one operation at a time over its threads, and between two of them they wait for each other. For all but
-large models, two threads that each run a model of their own can get a third more done than one on both cores.
+torch spreads one operation at a time over its threads, and between two operations they wait for each other. For all
+but large models, two threads that each run their own model can do a third more work than one on both cores.
 
-The trap: torch keeps the number of threads in three places. OpenMP has one for each thread; torch has one for all,
-which a thread takes over at its first operation, whatever was set in it before; MKL has one for all. So the share is
-set everywhere while the crew works, and the whole again when it is done. (With four threads that wait for each other
-on two cores, by spinning, training ran at three quarters of its speed.)
+The trap: torch keeps the number of threads in three places. OpenMP has one for each thread; torch has one for the
+process, which a thread adopts at its first operation, whatever was set in it before; MKL has one for the process. So
+the share is set in all of them while the pool works, and the full number again afterwards. (With four threads that
+wait for each other on two cores, by spinning, training ran at three quarters of its speed.)
 """
 
 from collections.abc import Callable, Sequence
@@ -19,21 +19,18 @@ T = TypeVar("T")
 
 
 class ThreadPool:
-    """So many threads; the caller's own, which waits while they work, has all of the threads otherwise."""
+    """`count` threads. The caller waits while they work, and has all threads to itself otherwise."""
 
     def __init__(self, count: int) -> None:
-        self._share = max(1, threads.in_use() // count)
-        self._pool = ThreadPoolExecutor(count, "crew", initializer=self._start)
-
-    def _start(self) -> None:
-        threads.take(self._share)
+        self._share = max(1, threads.current_threads() // count)
+        self._pool = ThreadPoolExecutor(count, "pool", initializer=threads.set_share, initargs=(self._share,))
 
     def run_all(self, tasks: Sequence[Callable[[], T]]) -> list[Future[T]]:
-        """What became of each task, when all of them are done."""
-        with threads.everywhere(self._share):
-            waiting = [self._pool.submit(task) for task in tasks]
-            wait(waiting)
-        return waiting
+        """Run the tasks and wait for all of them; each future holds a result or an exception."""
+        with threads.limit_torch(self._share):
+            futures = [self._pool.submit(task) for task in tasks]
+            wait(futures)
+        return futures
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -1,10 +1,10 @@
-"""How many threads an operation may use: torch's number where torch is, and a number of our own where it is not.
+"""How many threads an operation may use: torch's number if torch is imported, else a number of our own.
 
-    cores()     the physical cores that this process may use
-    use(4)      so many from now on; without a number, what the environment says, else the cores
-    in_use()    in the thread that asks
+    cores()              the physical cores that this process may use
+    set_threads(4)       from now on; without a number, OMP_NUM_THREADS, else the cores
+    current_threads()    in the calling thread
 
-To be imported, torch takes a second and 200 MB. To translate, a process may do without: the compiled loops ask here.
+Importing torch takes a second and 200 MB. Translation can do without it: native code asks here.
 """
 
 import functools
@@ -18,73 +18,102 @@ from typing import Any
 
 from regard.errors import UsageError
 
-_here = threading.local()
-_taken: list[int] = []
+_this_thread = threading.local()
+_set: list[int] = []
+"""The number that `set_threads` was given last, if any."""
 
 
-def use(count: int | None = None) -> int:
-    """Take this many, else what OMP_NUM_THREADS says (torchrun sets it), else `cores()`."""
+def set_threads(count: int | None = None) -> int:
+    """Use `count` threads, else OMP_NUM_THREADS (torchrun sets it), else `cores()`; return the number."""
     if count is not None and count < 1:
         raise UsageError(f"threads must be 1 or more, not {count}")
-    wanted = count or _asked_for() or cores()
-    _taken[:] = [wanted]
+    number = count or _from_environment() or cores()
+    _set[:] = [number]
     if torch := _torch():
-        torch.set_num_threads(wanted)
-    return wanted
+        torch.set_num_threads(number)
+    return number
 
 
-def in_use() -> int:
-    """For one operation, in the thread that asks."""
-    share = getattr(_here, "share", 0)  # of a crew's thread; torch may have been imported after it began
-    if not share and (torch := _torch()):
-        return int(torch.get_num_threads())
-    return int(share or (_taken[0] if _taken else _asked_for() or _cores_once()))
-
-
-def pass_on() -> None:
-    """Give torch, just imported, the number that was in use without it."""
-    if _taken and (torch := _torch()):
-        torch.set_num_threads(_taken[0])
-
-
-def take(share: int) -> None:
-    """So many for this thread."""
-    _here.share = share
+def current_threads() -> int:
+    """How many threads one operation of the calling thread may use."""
+    if share := getattr(_this_thread, "share", 0):  # of a pool; torch may have been imported after the pool was made
+        return int(share)
     if torch := _torch():
-        torch.get_num_threads()  # a thread's first question makes it take over the number for all
+        # a thread whose first operation comes during a limit would take that limit for its own number
+        return _limits.unlimited or int(torch.get_num_threads())
+    return int(_set[0] if _set else _from_environment() or _cores_once())
+
+
+def apply_to_torch() -> None:
+    """Give torch, just imported, the number that was set without it."""
+    if _set and (torch := _torch()):
+        torch.set_num_threads(_set[0])
+
+
+def set_share(share: int) -> None:
+    """Use `share` threads in the calling thread, which belongs to a pool."""
+    _this_thread.share = share
+    if torch := _torch():
+        torch.get_num_threads()  # the first call in a thread adopts the process's number: get that over with
         torch.set_num_threads(share)
 
 
+class _Limits:
+    """The limits in force, which several threads can set at once. The last one to leave restores the full number."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.shares: list[int] = []
+        self.unlimited = 0
+        """The number before the first limit; 0 while there is none."""
+
+
+_limits = _Limits()
+
+
 @contextmanager
-def everywhere(share: int) -> Iterator[None]:
-    """So many for every operation that torch begins in the meantime, in whatever thread."""
+def limit_torch(share: int) -> Iterator[None]:
+    """Limit every operation that torch starts in the meantime, in any thread, to `share` threads."""
     torch = _torch()
-    whole = in_use()
-    if torch:
+    if torch is None:
+        yield
+        return
+    with _limits.lock:
+        own = current_threads()
+        if not _limits.shares:
+            _limits.unlimited = own
+        _limits.shares.append(share)
         torch.set_num_threads(share)
     try:
         yield
     finally:
-        if torch:
-            torch.set_num_threads(whole)
+        with _limits.lock:
+            _limits.shares.remove(share)
+            torch.set_num_threads(own)  # of this thread and of the process
+            if _limits.shares:  # the process is still limited; set from another thread, so that this one keeps its own
+                setter = threading.Thread(target=torch.set_num_threads, args=(_limits.shares[-1],))
+                setter.start()
+                setter.join()
+            else:
+                _limits.unlimited = 0
 
 
 def _torch() -> Any:
-    """torch, where someone has imported it, and all of it."""
+    """torch, if it has been imported completely."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "set_num_threads") else None
 
 
-def _asked_for() -> int:
+def _from_environment() -> int:
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(first) if first.isascii() and first.isdigit() else 0
 
 
-# ---- what there is ----
+# ---- the cores of this machine ----
 
 
 def cores() -> int:
-    """How many physical cores this process may use: its affinity, hyperthreads as one, its container's quota.
+    """How many physical cores this process may use: its affinity, hyperthreads counted once, its container's quota.
 
     Two hyperthreads share the multipliers that a matmul keeps busy, and a thread beyond the quota is put to
     sleep while the others wait for it. Outside Linux Python cannot tell: the logical CPUs.
@@ -92,25 +121,25 @@ def cores() -> int:
     if sys.platform != "linux":
         return os.cpu_count() or 1
     cpus = os.sched_getaffinity(0)
-    siblings = Path("/sys/devices/system/cpu")
-    alone = {_read(siblings / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in cpus}
-    return max(1, int(min(len(alone), _quota())))
+    folder = Path("/sys/devices/system/cpu")
+    physical = {_read(folder / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in cpus}
+    return max(1, int(min(len(physical), _quota())))
 
 
 def _quota(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
     """How many CPUs' time the control groups allow: the least of this process's group and all above it.
 
-    A container may see its host's path in `own` and its own limit at the root: a missing folder is no news.
+    A container may see its host's path in `own` and its own limit at the root: a missing folder means nothing.
     """
     least = float("inf")
     for line in _read(own).splitlines():
         _, controllers, group = line.split(":", 2)  # "0::/a/b", or in version 1 "4:cpu,cpuacct:/a/b"
         folder = cgroups / controllers / group.strip("/")
-        for place in (folder, *folder.parents):
-            old = f"{_read(place / 'cpu.cfs_quota_us')} {_read(place / 'cpu.cfs_period_us')}"
+        for level in (folder, *folder.parents):
+            version_1 = f"{_read(level / 'cpu.cfs_quota_us')} {_read(level / 'cpu.cfs_period_us')}"
             with suppress(ValueError):  # "max 100000", or no such file
-                quota, period = map(int, (_read(place / "cpu.max") or old).split())
-                least = min(least, quota / period) if quota > 0 else least  # version 1 says -1 for no limit
+                quota, period = map(int, (_read(level / "cpu.max") or version_1).split())
+                least = min(least, quota / period) if quota > 0 else least  # version 1 writes -1 for no limit
     return least
 
 

@@ -88,7 +88,7 @@ def run(
         finally:
             worker.close()
 
-    count = min(threads.in_use(), len(lengths) // 4) if workers is None else workers
+    count = min(threads.current_threads(), len(lengths) // 4) if workers is None else workers
     busy = [0] * max(count, 1)  # how many texts each worker has under way
     if count <= 1:
         share = rows

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cpu import hardware
+from regard.cpu.device import import_torch, only_cpu, resolve_device, resolve_dtype
 from regard.errors import ModelError
 from regard.models import family_of
 from regard.models.config import BlockConfig, Seq2SeqConfig
@@ -56,15 +56,15 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
     On a CPU the numbers are float32 unless asked for otherwise, on a GPU bfloat16 where it has it.
     """
     path = Path(directory)
-    if hardware.only_cpu(device) and dtype in ("auto", "float32") and (light := _without_torch(path)):
+    if only_cpu(device) and dtype in ("auto", "float32") and (light := _without_torch(path)):
         return light
-    hardware.import_torch()
+    import_torch()
     from regard.weights.checkpoint import read_model
 
     stored = read_model(path)
     tokenizer = _tokenizer(path, stored.config)
-    place = hardware.device(device)
-    stored.model.to(place, hardware.dtype(dtype, place))
+    place = resolve_device(device)
+    stored.model.to(place, resolve_dtype(dtype, place))
     model = kind_of(stored.config)(stored.model, stored.generation, tokenizer, path)
     model.shortlist = stored.shortlist
     return model

@@ -55,9 +55,9 @@ class LazyModel:
 
     def open(self) -> "Seq2Seq":
         """The network, on these very numbers."""
-        from regard.cpu import hardware
+        from regard.cpu.device import import_torch
 
-        hardware.import_torch()
+        import_torch()
         import torch
 
         from regard.models import Seq2Seq

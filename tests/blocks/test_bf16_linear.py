@@ -5,9 +5,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.bf16_linear import ROWS, BF16Linear, to_bf16, use_bf16_linear
-from regard.cpu import hardware
+from regard.cpu import capabilities
 
-pytestmark = pytest.mark.skipif(not hardware.prepare().bfloat16, reason="bfloat16 gives no right results on this CPU")
+pytestmark = pytest.mark.skipif(
+    not capabilities.prepare().bfloat16, reason="bfloat16 gives no right results on this CPU"
+)
 
 
 def relative(found: Tensor | None, expected: Tensor | None) -> float:

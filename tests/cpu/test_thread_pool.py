@@ -1,7 +1,8 @@
-"""A crew's threads have their share of torch's threads, in each of the places where a number of threads is kept."""
+"""Each thread of a pool has its share of torch's threads, in each place where torch keeps their number."""
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -18,32 +19,73 @@ def four_threads() -> Iterator[None]:
 
 
 def numbers() -> tuple[int, ...]:
-    torch.ones(1 << 20).sum()  # a thread's first operation is where it takes over the number for all
-    said = torch.__config__.parallel_info()
-    return tuple(int(found) for found in re.findall(r"(?:get_num_threads|max_threads)\(\) : (\d+)", said))
+    torch.ones(1 << 20).sum()  # at its first operation a thread adopts the process's number
+    info = torch.__config__.parallel_info()
+    return tuple(int(number) for number in re.findall(r"(?:get_num_threads|max_threads)\(\) : (\d+)", info))
 
 
-def test_each_has_its_share_and_the_caller_has_the_whole() -> None:
+def test_each_thread_has_its_share_and_the_caller_all() -> None:
     before = numbers()
     assert set(before) == {4}
-    crew = ThreadPool(2)
+    pool = ThreadPool(2)
     try:
         for _ in range(2):
-            assert [set(done.result()) for done in crew.run_all([numbers, numbers])] == [{2}, {2}]
+            assert [set(done.result()) for done in pool.run_all([numbers, numbers])] == [{2}, {2}]
             assert numbers() == before
     finally:
-        crew.close()
+        pool.close()
 
 
-def test_what_fails_is_told_and_the_whole_comes_back() -> None:
+def test_a_failure_is_reported_and_the_caller_has_all_threads_again() -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    crew = ThreadPool(2)
+    pool = ThreadPool(2)
     try:
-        first, second = crew.run_all([fail, lambda: None])
+        first, second = pool.run_all([fail, lambda: None])
         assert isinstance(first.exception(), ValueError)
         assert second.exception() is None
         assert set(numbers()) == {4}
     finally:
-        crew.close()
+        pool.close()
+
+
+def test_two_pools_at_once_leave_torch_with_all_of_its_threads() -> None:
+    """B starts while A is limited and ends after it: B must not take A's limit for the full number."""
+    a_runs, b_runs, a_is_done = threading.Event(), threading.Event(), threading.Event()
+    after: dict[str, tuple[int, ...]] = {}
+    during: list[tuple[int, ...]] = []
+
+    def in_a() -> None:
+        a_runs.set()
+        assert b_runs.wait(20)
+
+    def in_b() -> None:
+        b_runs.set()
+        assert a_is_done.wait(20)
+        during.append(numbers())
+
+    def run(name: str, task: Callable[[], None]) -> None:
+        pool = ThreadPool(2)
+        try:
+            for future in pool.run_all([task]):
+                future.result()
+            after[name] = numbers()
+        finally:
+            pool.close()
+
+    a, b = (threading.Thread(target=run, args=args) for args in (("a", in_a), ("b", in_b)))
+    a.start()
+    assert a_runs.wait(20)
+    b.start()
+    a.join(20)
+    a_is_done.set()
+    b.join(20)
+    assert set(during[0]) == {2}, "B's share, after A has left"
+    assert {name: set(found) for name, found in after.items()} == {"a": {4}, "b": {4}}
+    assert set(numbers()) == {4}
+    fresh: list[tuple[int, ...]] = []
+    thread = threading.Thread(target=lambda: fresh.append(numbers()))
+    thread.start()
+    thread.join(20)
+    assert set(fresh[0]) == {4}, "a thread that starts afterwards"

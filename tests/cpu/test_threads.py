@@ -61,27 +61,27 @@ def test_quota(own: str, files: dict[str, str], expected: float, tmp_path: Path)
 def test_use_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
-        assert threads.use(1) == torch.get_num_threads() == 1
+        assert threads.set_threads(1) == torch.get_num_threads() == 1
         monkeypatch.setenv("OMP_NUM_THREADS", "1")
-        assert threads.use() == 1
+        assert threads.set_threads() == 1
         monkeypatch.delenv("OMP_NUM_THREADS")
-        assert threads.use() == threads.cores()
+        assert threads.set_threads() == threads.cores()
         with pytest.raises(UsageError, match="1 or more, not 0"):
-            threads.use(0)
+            threads.set_threads(0)
     finally:
         torch.set_num_threads(before)
 
 
 def test_without_torch_the_number_is_our_own() -> None:
     start = "import sys; from regard.cpu import threads; "
-    end = "; print(threads.in_use(), 'torch' in sys.modules)"
-    assert run(start + "threads.use(3)" + end) == "3 False\n"
-    assert run(start + "threads.use()" + end, OMP_NUM_THREADS="5,2") == "5 False\n"
+    end = "; print(threads.current_threads(), 'torch' in sys.modules)"
+    assert run(start + "threads.set_threads(3)" + end) == "3 False\n"
+    assert run(start + "threads.set_threads()" + end, OMP_NUM_THREADS="5,2") == "5 False\n"
     assert run(start + "pass" + end, OMP_NUM_THREADS="nonsense") == f"{threads.cores()} False\n"
 
 
 def test_torch_takes_the_number_over() -> None:
-    program = "from regard.cpu import threads; threads.use(3); import torch; threads.pass_on(); "
+    program = "from regard.cpu import threads; threads.set_threads(3); import torch; threads.apply_to_torch(); "
     program += "print(torch.get_num_threads())"
     assert run(program) == "3\n"
 
@@ -90,8 +90,8 @@ def test_without_torch_a_crew_shares_the_threads() -> None:
     program = """
 from regard.cpu import threads
 from regard.cpu.thread_pool import ThreadPool
-threads.use(4)
+threads.set_threads(4)
 crew = ThreadPool(2)
-print([done.result() for done in crew.run_all([threads.in_use] * 2)], threads.in_use())
+print([done.result() for done in crew.run_all([threads.current_threads] * 2)], threads.current_threads())
 """
     assert run(program) == "[2, 2] 4\n"

@@ -147,7 +147,7 @@ def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch)
 def test_what_does_not_compile_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "linear.c").write_text("this is no C")
     monkeypatch.setattr(build, "FOLDER", tmp_path)
-    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
     assert build.library.__wrapped__() is None
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -165,7 +165,7 @@ def test_what_gives_wrong_results_or_dies_is_no_library(
             source = source.replace(wrong, "set1_epi8(MOST - 1)")
         (tmp_path / path.name).write_text(source)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
-    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
     assert build.library.__wrapped__() is None
 
 
@@ -175,14 +175,14 @@ def test_a_cpu_that_lies_about_avx512_has_the_rest(tmp_path: Path, monkeypatch: 
         source = source.replace("vnni && HIGHEST > 1", "HIGHEST > 1")  # as if it said that it has all
         (tmp_path / path.name).write_text(source)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
-    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
     found = build.library.__wrapped__()
     assert found is not None
     assert found.level() == kernels.level()
 
 
 def test_the_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.hardware, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
     assert isinstance(build.library.__wrapped__(), ctypes.CDLL)
     (made,) = (tmp_path / "cache").iterdir()
     before = made.stat()

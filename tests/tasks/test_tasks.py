@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import regard
-from regard.cpu import hardware
+from regard.cpu import capabilities
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
@@ -591,7 +591,7 @@ def test_saved_and_loaded_it_answers_the_same(model: Get, name: str, tmp_path: P
 
 @pytest.mark.parametrize("name", ["writer", "embedder"])
 def test_half_precision_says_about_the_same(model: Get, name: str) -> None:
-    if not hardware.prepare().bfloat16:
+    if not capabilities.prepare().bfloat16:
         pytest.skip("bfloat16 gives no right results on this CPU")
     whole = model(name)
     half = regard.load(whole.source, device="cpu", dtype="bfloat16")

@@ -281,7 +281,7 @@ def test_weights_that_are_no_numbers_are_noticed(int8: bool, broken: float, tmp_
 @pytest.mark.parametrize("limit", [{"OMP_THREAD_LIMIT": "1"}, {"OMP_DYNAMIC": "true"}], ids=str)
 def test_fewer_threads_than_were_asked_for_do_all_the_work(limit: dict[str, str], tmp_path: Path) -> None:
     folder = write(tmp_path / "model", width=256, inner=1024, vocab=3000)
-    program = "import sys, regard; from regard.cpu import threads; threads.use(4); "
+    program = "import sys, regard; from regard.cpu import threads; threads.set_threads(4); "
     program += "print(regard.load(sys.argv[1]).write([[*range(5, 60), 2]], max_new=5))"
     outs = []
     for more in ({}, limit):
@@ -293,7 +293,7 @@ def test_fewer_threads_than_were_asked_for_do_all_the_work(limit: dict[str, str]
 
 def test_the_threads_that_were_asked_for_reach_torch(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", positions="rotary")  # for which there is no compiled loop
-    program = "import sys, regard; from regard.cpu import threads; threads.use(1); regard.load(sys.argv[1]); "
+    program = "import sys, regard; from regard.cpu import threads; threads.set_threads(1); regard.load(sys.argv[1]); "
     command = [sys.executable, "-c", program + "import torch; print(torch.get_num_threads())", str(folder)]
     assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout == "1\n"
 

@@ -13,7 +13,7 @@ import torch
 from training_jobs import Epoch, batch, job, weights
 
 from regard.blocks import dropout
-from regard.cpu import hardware
+from regard.cpu import capabilities
 from regard.errors import OutputError, TrainingError
 from regard.training import checkpoint
 from regard.training.distributed import Workers
@@ -397,7 +397,7 @@ def test_the_manifest_has_every_file(tmp_path: Path) -> None:
 
 
 def test_half_precision_follows_whole(tmp_path: Path) -> None:
-    if not hardware.prepare().bfloat16:
+    if not capabilities.prepare().bfloat16:
         pytest.skip("bfloat16 gives no right results on this CPU")
     curves = []
     for dtype in ("float32", "bfloat16"):

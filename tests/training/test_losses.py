@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.cpu import hardware
+from regard.cpu import capabilities
 from regard.training import losses
 from regard.training.losses import projected_cross_entropy, projected_log_likelihoods
 from regard.training.rdrop import consistent_cross_entropy
@@ -45,7 +45,7 @@ def test_it_never_holds_more_than_a_slice_of_the_logits() -> None:
 @pytest.mark.parametrize("rows", [7, 200])
 def test_products_in_half_precision(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the loss, of R-Drop's and of likelihoods: as in float32, to the bits that there are."""
-    if not hardware.prepare().bfloat16:
+    if not capabilities.prepare().bfloat16:
         pytest.skip("bfloat16 gives no right results on this CPU")
     monkeypatch.setattr(losses, "SLICE", 4 * 31 * 70)  # 64 rows at a time
     torch.manual_seed(rows)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.cpu import hardware
+from regard.cpu import capabilities
 from regard.training.muon import LIKE_ADAMW, MOMENTUM, Muon, orthogonal
 from regard.training.optim import make_optimizers
 from regard.training.settings import TrainSettings
@@ -15,7 +15,7 @@ from regard.training.settings import TrainSettings
 def test_the_directions_stay_and_their_lengths_become_one(
     rows: int, columns: int, dtype: torch.dtype, bits: float
 ) -> None:
-    if dtype == torch.bfloat16 and not hardware.prepare().bfloat16:
+    if dtype == torch.bfloat16 and not capabilities.prepare().bfloat16:
         pytest.skip("bfloat16 gives no right results on this CPU")
     random = torch.Generator().manual_seed(1)
     bases = [torch.linalg.qr(torch.randn(5, size, min(rows, columns), generator=random)).Q for size in (rows, columns)]

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from regard.cpu import hardware
+from regard.cpu import cache
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def library() -> ctypes.CDLL | None:
     if compiler is None:
         log.info("no C compiler: decoding runs without compiled loops")
         return None
-    path = hardware.cache_folder() / f"kernels-{_key(compiler)}.so"
+    path = cache.cache_folder() / f"kernels-{_key(compiler)}.so"
     try:
         if not path.exists():
             _make(compiler, path)
@@ -51,7 +51,7 @@ def library() -> ctypes.CDLL | None:
 def _key(compiler: str) -> str:
     """Another source, compiler or CPU is another library."""
     sources = [path.read_bytes() for path in sorted(FOLDER.glob("*.[ch]"))]
-    parts = (*sources, repr(FLAGS).encode(), compiler.encode(), hardware.cpu().encode())
+    parts = (*sources, repr(FLAGS).encode(), compiler.encode(), cache.cpu_model().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 

@@ -82,6 +82,6 @@ class Reader:
         memory, reader = self.decoder.new_memory(len(sources), room), byref(self.struct())
         space = np.empty(call("read_room")(reader, len(ids_T)), np.uint8)
         call("read_sentences")(
-            reader, at(ids_T), at(starts), len(sources), room, threads.in_use(), at(space), at(memory)
+            reader, at(ids_T), at(starts), len(sources), room, threads.current_threads(), at(space), at(memory)
         )
         return memory

@@ -113,11 +113,11 @@ class Searcher:
         """Sentences, by their numbers, and how long what is said of each may become."""
         ids_T, starts = in_a_row(sources)
         called, most = np.array(numbers, np.int64), np.array(limits, np.int64)
-        call("search_read")(self._at, *map(at, (called, most, ids_T, starts)), len(sources), threads.in_use())
+        call("search_read")(self._at, *map(at, (called, most, ids_T, starts)), len(sources), threads.current_threads())
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Said]]]:
         """Search until there is room for `wanted` of at most `most` rows, or until all is done: what is done then."""
-        if not call("search_go_on")(self._at, most, wanted, threads.in_use()):
+        if not call("search_go_on")(self._at, most, wanted, threads.current_threads()):
             raise BrokenLogits
         count = c_long()
         while (number := call("search_done")(self._at, byref(count))) >= 0:

@@ -120,5 +120,5 @@ class Stack:
         """Embeddings of each row's newest token -> states, in place; its key and value are written down."""
         x_RD, room = np.ascontiguousarray(x_RD), np.empty(call("stack_room")(self.address, len(x_RD)), np.uint8)
         seated = (NativeBeamCache * len(groups))(*groups)
-        call("decode")(self.address, addressof(seated), len(groups), at(x_RD), threads.in_use(), at(room))
+        call("decode")(self.address, addressof(seated), len(groups), at(x_RD), threads.current_threads(), at(room))
         return x_RD

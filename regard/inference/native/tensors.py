@@ -35,7 +35,9 @@ def linear(x_RD: Tensor, by: Weights, *, activation: str = "none") -> Tensor:
     x_RD, out = x_RD.contiguous(), torch.empty(rows, by.outs)
     room = torch.empty(rows * (by.width + 8), dtype=torch.uint8)
     part, to = POINTER(Part)(by.part), c_void_p(at(out))
-    call("linear")(byref(part), 1, at(x_RD), rows, ACTIVATIONS[activation], threads.in_use(), at(room), byref(to))
+    call("linear")(
+        byref(part), 1, at(x_RD), rows, ACTIVATIONS[activation], threads.current_threads(), at(room), byref(to)
+    )
     return out
 
 
@@ -56,7 +58,7 @@ def look(
         *map(at, (q_RHK, keys_SHPK, values_SHPK, slots_R, places_RT, lengths_S)),
         *(rows, heads, keys_SHPK.shape[1], width, *keys_SHPK.stride()[:3], longest, 0, width**-0.5, 0, at(out)),
     )
-    call("look")(byref(asked), threads.in_use())
+    call("look")(byref(asked), threads.current_threads())
     return out
 
 
@@ -65,5 +67,5 @@ def weigh(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor
     rows, vocab = logits_RV.shape
     most, rest, values = torch.empty(rows), torch.empty(rows), torch.empty(rows, count)
     tokens = torch.empty(rows, count, dtype=torch.long)
-    call("weigh")(at(logits_RV), rows, vocab, count, threads.in_use(), *map(at, (most, rest, values, tokens)))
+    call("weigh")(at(logits_RV), rows, vocab, count, threads.current_threads(), *map(at, (most, rest, values, tokens)))
     return most, rest, values, tokens

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.cpu import hardware
-from regard.cpu.hardware import CAP, ISA, OLD_ISA, Capabilities
+from regard.cpu import cache, capabilities
+from regard.cpu.capabilities import CAP, ISA, OLD_ISA, Capabilities
+from regard.cpu.device import resolve_dtype
 from regard.errors import UsageError
 
 CPU = torch.device("cpu")
@@ -49,9 +50,13 @@ def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     for name in (ISA, OLD_ISA):
         monkeypatch.setenv(name, "")  # so that monkeypatch puts the old value back, whatever prepare() sets
         monkeypatch.delenv(name)
-    hardware.prepare.cache_clear()
+    capabilities.prepare.cache_clear()
     yield
-    hardware.prepare.cache_clear()
+    capabilities.prepare.cache_clear()
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def children(tmp_path: Path) -> list[str]:
@@ -68,48 +73,48 @@ def entries(tmp_path: Path) -> list[Path]:
 
 
 def test_real_probe_on_this_machine(tmp_path: Path) -> None:
-    found = hardware.prepare()
+    found = capabilities.prepare()
     assert found.isa_cap in (None, CAP)
     assert os.environ.get(ISA) == found.isa_cap
     assert found.bfloat16, "torch emulates bfloat16 on every CPU without the instructions"
-    flags = hardware.cpu()
+    flags = cache.cpu_model()
     if "avx2" in flags:
         assert found.int8
         assert not found.int8_wide or "vnni" in flags, "without VNNI, 8-bit weights saturate"
         assert found.int8_wide or "avx512_vnni" not in flags
     assert entries(tmp_path)
     start = time.monotonic()
-    assert hardware.capabilities() == found
+    assert capabilities.capabilities() == found
     assert time.monotonic() - start < 0.5, "the second time must not start a child"
 
 
 def test_good_machine_needs_one_child_once(tmp_path: Path) -> None:
-    assert hardware.capabilities(GOOD) == ALL
-    assert hardware.capabilities(DIES) == ALL, "remembered"
+    assert capabilities.capabilities(GOOD) == ALL
+    assert capabilities.capabilities(DIES) == ALL, "remembered"
     assert children(tmp_path) == ["-"]
 
 
 def test_child_dies_without_cap(tmp_path: Path) -> None:
-    assert hardware.capabilities(DIES_WITHOUT_CAP) == CAPPED
+    assert capabilities.capabilities(DIES_WITHOUT_CAP) == CAPPED
     assert ISA not in os.environ, "only prepare() sets it"
-    assert hardware.prepare() == CAPPED
+    assert capabilities.prepare() == CAPPED
     assert os.environ[ISA] == CAP
     assert children(tmp_path) == ["-", "-", "-", CAP]
 
 
 def test_own_cap_is_not_probed_again(tmp_path: Path) -> None:
     """Our workers inherit the variable that we set; for them it looks like the user's choice."""
-    hardware.capabilities(DIES_WITHOUT_CAP)
+    capabilities.capabilities(DIES_WITHOUT_CAP)
     before = children(tmp_path)
-    hardware.prepare()
-    assert hardware.capabilities(DIES) == CAPPED
+    capabilities.prepare()
+    assert capabilities.capabilities(DIES) == CAPPED
     assert children(tmp_path) == before
 
 
 @pytest.mark.parametrize("program", [DIES, WRONG], ids=["dies", "wrong"])
 def test_nothing_works(program: str) -> None:
-    assert hardware.capabilities(program) == NOTHING
-    assert hardware.prepare() == NOTHING
+    assert capabilities.capabilities(program) == NOTHING
+    assert capabilities.prepare() == NOTHING
     assert ISA not in os.environ, "a cap that does not help is not set"
 
 
@@ -117,54 +122,54 @@ def test_nothing_works(program: str) -> None:
     ("program", "bfloat16", "int8"), [(DIES_IN_BFLOAT16, False, True), (DIES_IN_INT8, True, False)]
 )
 def test_one_death_does_not_hide_the_rest(program: str, bfloat16: bool, int8: bool) -> None:
-    found = hardware.capabilities(program)
+    found = capabilities.capabilities(program)
     assert (found.bfloat16, found.int8, found.int8_wide) == (bfloat16, int8, int8)
 
 
 def test_hanging_child_is_killed_and_believed_for_an_hour(tmp_path: Path) -> None:
     start = time.monotonic()
-    found = hardware.capabilities(HANGS, seconds=1.5)
+    found = capabilities.capabilities(HANGS, seconds=1.5)
     assert time.monotonic() - start < 20
     assert found == Capabilities(None, bfloat16=True, int8=False, int8_wide=False), "what it said before counts"
     (entry,) = entries(tmp_path)
     until = json.loads(entry.read_text())["until"]
-    assert 0 < until - time.time() <= hardware.DOUBT_SECONDS
+    assert 0 < until - time.time() <= capabilities.UNCERTAIN_SECONDS
     entry.write_text(entry.read_text().replace(str(until), str(time.time() - 1)))
-    assert hardware.capabilities(GOOD) == ALL, "tried again when the hour is over"
+    assert capabilities.capabilities(GOOD) == ALL, "tried again when the hour is over"
 
 
 def test_child_that_cannot_import_or_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hardware.capabilities(CANNOT_IMPORT) == NOTHING
+    assert capabilities.capabilities(CANNOT_IMPORT) == NOTHING
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    assert hardware.capabilities(GOOD) == NOTHING
+    assert capabilities.capabilities(GOOD) == NOTHING
 
 
 @pytest.mark.parametrize("name", [ISA, OLD_ISA])
 def test_users_own_cap_is_respected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hardware.capabilities(DIES) == NOTHING
+    assert capabilities.capabilities(DIES) == NOTHING
     before = len(children(tmp_path))
     monkeypatch.setenv(name, "AVX2")
-    assert hardware.capabilities(GOOD) == Capabilities("AVX2", bfloat16=True, int8=True, int8_wide=True)
+    assert capabilities.capabilities(GOOD) == Capabilities("AVX2", bfloat16=True, int8=True, int8_wide=True)
     assert children(tmp_path)[before:] == ["AVX2"], "probed under it, apart from what is remembered without it"
-    hardware.prepare()
+    capabilities.prepare()
     assert {os.environ.get(ISA), os.environ.get(OLD_ISA)} == {"AVX2", None}, "and nothing set beside it"
 
 
 def test_users_own_cap_is_not_replaced_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ISA, "AVX512_CORE_AMX")
-    assert hardware.capabilities(DIES).bfloat16 is False
+    assert capabilities.capabilities(DIES).bfloat16 is False
     assert set(children(tmp_path)) == {"AVX512_CORE_AMX"}
-    hardware.prepare()
+    capabilities.prepare()
     assert os.environ[ISA] == "AVX512_CORE_AMX"
 
 
-# --- the memory ---
+# --- the cached answer ---
 
 
 def test_processes_that_start_at_once_probe_once(tmp_path: Path) -> None:
     program = DIES_WITHOUT_CAP + "\ntime.sleep(1)"  # long enough for all the others to arrive
-    worker = f"from regard.cpu import hardware; print(hardware.capabilities({program!r}))"
+    worker = f"from regard.cpu import capabilities; print(capabilities.capabilities({program!r}))"
     command = [sys.executable, "-c", worker]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) for _ in range(8)]
     answers = {worker.communicate(timeout=120)[0] for worker in workers}
@@ -188,20 +193,20 @@ def test_processes_that_start_at_once_probe_once(tmp_path: Path) -> None:
     ],
 )
 def test_corrupt_memory_is_probed_again(text: str, tmp_path: Path) -> None:
-    hardware.capabilities(GOOD)
+    capabilities.capabilities(GOOD)
     (entry,) = entries(tmp_path)
     entry.write_bytes(text.encode(errors="surrogateescape"))
-    assert hardware.capabilities(GOOD) == ALL
+    assert capabilities.capabilities(GOOD) == ALL
     assert len(children(tmp_path)) == 2
     assert json.loads(entry.read_text())["capabilities"]["int8"] is True, "and mended"
 
 
 def test_memory_that_is_a_folder(tmp_path: Path) -> None:
-    hardware.capabilities(GOOD)
+    capabilities.capabilities(GOOD)
     (entry,) = entries(tmp_path)
     entry.unlink()
     entry.mkdir()
-    assert hardware.capabilities(GOOD) == ALL
+    assert capabilities.capabilities(GOOD) == ALL
     assert {p.suffix for p in entry.parent.iterdir()} <= {".json", ".lock"}, "no draft is left behind"
 
 
@@ -209,48 +214,44 @@ def test_cache_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Mo
     """A file in the folder's place: for root, too, who may write into a folder without permissions."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert hardware.capabilities(GOOD) == ALL
-    assert hardware.capabilities(GOOD) == ALL
+    assert capabilities.capabilities(GOOD) == ALL
+    assert capabilities.capabilities(GOOD) == ALL
     assert len(children(tmp_path)) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
 def test_cache_folder_without_permission(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir(mode=0o500)
-    assert hardware.capabilities(GOOD) == ALL
+    assert capabilities.capabilities(GOOD) == ALL
 
 
 def test_another_machine_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hardware.capabilities(GOOD)
-    monkeypatch.setattr(hardware, "cpu", lambda: "flags: another CPU, the same home")
-    assert hardware.capabilities(DIES) == NOTHING
+    capabilities.capabilities(GOOD)
+    monkeypatch.setattr(capabilities, "cpu_model", lambda: "flags: another CPU, the same home")
+    assert capabilities.capabilities(DIES) == NOTHING
     assert len(entries(tmp_path)) == 2
 
 
 def test_cpu_description_lasts() -> None:
-    assert hardware.cpu() == hardware.cpu() != ""
-    assert "MHz" not in hardware.cpu()
+    assert cache.cpu_model() == cache.cpu_model() != ""
+    assert "MHz" not in cache.cpu_model()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder has another name elsewhere")
 def test_cache_folder_follows_the_standard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert hardware.cache_folder() == tmp_path / "cache/regard"
+    assert cache.cache_folder() == tmp_path / "cache/regard"
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert hardware.cache_folder() == tmp_path / ".cache/regard"
+        assert cache.cache_folder() == tmp_path / ".cache/regard"
 
 
-# --- import, device, number format ---
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+# --- the import ---
 
 
 def test_import_is_light_and_has_no_effects(tmp_path: Path) -> None:
     program = (
-        "import os, sys; before = dict(os.environ); import regard.cpu.hardware; "
+        "import os, sys; before = dict(os.environ); import regard.cpu.capabilities; "
         "assert 'torch' not in sys.modules; assert dict(os.environ) == before"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(), timeout=60)
@@ -258,49 +259,31 @@ def test_import_is_light_and_has_no_effects(tmp_path: Path) -> None:
 
 
 def test_remembered_prepare_does_not_import_torch() -> None:
-    hardware.capabilities(DIES_WITHOUT_CAP)
+    capabilities.capabilities(DIES_WITHOUT_CAP)
     program = (
-        "import os, sys; from regard.cpu import hardware; found = hardware.prepare(); "
-        "assert hardware.prepare() is found; "
+        "import os, sys; from regard.cpu import capabilities; found = capabilities.prepare(); "
+        "assert capabilities.prepare() is found; "
         f"assert os.environ[{ISA!r}] == found.isa_cap == {CAP!r}; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(), timeout=60)
 
 
-def test_device_auto_and_cpu() -> None:
-    assert hardware.device("cpu") == CPU
-    expected = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    assert hardware.device().type == expected
-
-
-@pytest.mark.parametrize("name", ["gpu", "", "CPU", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "meta", "cuda\n"])
-def test_unknown_device(name: str) -> None:
-    with pytest.raises(UsageError, match=r"device .* is not known: use auto, cpu, mps, cuda or cuda:N") as caught:
-        hardware.device(name)
-    assert "\n" not in str(caught.value)
-
-
-def test_unavailable_device() -> None:
-    with pytest.raises(UsageError, match="'cuda:99' is not available"):
-        hardware.device("cuda:99")
-    if not torch.backends.mps.is_available():
-        with pytest.raises(UsageError, match="'mps' is not available"):
-            hardware.device("mps")
+# --- number formats ---
 
 
 def test_dtype_on_cpu() -> None:
-    hardware.capabilities(GOOD)
-    assert hardware.dtype("auto", CPU) is torch.float32
-    assert hardware.dtype("float32", CPU) is torch.float32
-    assert hardware.dtype("bfloat16", CPU) is torch.bfloat16
+    capabilities.capabilities(GOOD)
+    assert resolve_dtype("auto", CPU) is torch.float32
+    assert resolve_dtype("float32", CPU) is torch.float32
+    assert resolve_dtype("bfloat16", CPU) is torch.bfloat16
     with pytest.raises(UsageError, match="is for GPUs"):
-        hardware.dtype("float16", CPU)
+        resolve_dtype("float16", CPU)
     with pytest.raises(UsageError, match="'int4' is not known"):
-        hardware.dtype("int4", CPU)
+        resolve_dtype("int4", CPU)
 
 
 def test_bfloat16_is_refused_where_it_dies() -> None:
-    hardware.capabilities(DIES_IN_BFLOAT16)
-    assert hardware.dtype("auto", CPU) is torch.float32
+    capabilities.capabilities(DIES_IN_BFLOAT16)
+    assert resolve_dtype("auto", CPU) is torch.float32
     with pytest.raises(UsageError, match="'bfloat16' crashes or gives wrong results on this CPU"):
-        hardware.dtype("bfloat16", CPU)
+        resolve_dtype("bfloat16", CPU)

@@ -1,0 +1,68 @@
+"""The user's cache folder: what was found out about this machine is kept there.
+
+cache_folder()               ~/.cache/regard on Linux; may not exist yet
+file_lock(path, seconds)     one process at a time, for work that is worth doing once
+cpu_model()                  model and flags of this CPU, to make a file's name from
+"""
+
+import itertools
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+POLL_SECONDS = 0.05
+
+
+def cache_folder() -> Path:
+    home, xdg = os.path.expanduser("~"), os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(xdg):  # the standard says to ignore a relative one
+        return Path(xdg, "regard")
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home, "regard")
+    if not os.path.isabs(home):  # a user without a home, in a container: a folder that cannot be created
+        return Path(os.devnull, "regard")
+    return Path(home, "Library/Caches/regard" if sys.platform == "darwin" else ".cache/regard")
+
+
+@contextmanager
+def file_lock(path: Path, seconds: float) -> Iterator[None]:
+    """Hold an exclusive lock on the file `path`, created if needed; wait at most this many seconds for it.
+
+    The block runs in any case: after the time is up (a suspended process must not stop the others forever), without
+    permission, on a network drive without locks, and on Windows. So the work must be correct, though slower, when two
+    processes do it at once; and whoever waited should look first whether it is done already.
+    """
+    try:
+        import fcntl
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", encoding="utf-8")
+    except (ImportError, OSError):
+        yield
+        return
+    with file:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(POLL_SECONDS)
+            except OSError:  # a network drive without locks
+                break
+        yield
+
+
+def cpu_model() -> str:
+    """Model and flags of the first CPU; the rest of the file changes with the clock and is slow to read."""
+    kept = re.compile(r"(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+)\s*:")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            return "".join(line for line in itertools.takewhile(str.strip, file) if kept.match(line))
+    except OSError:
+        return platform.processor()
