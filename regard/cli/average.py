@@ -41,10 +41,10 @@ def _of_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.errors import ModelError
     from regard.io import new_directory
     from regard.text import tokenizer as text
-    from regard.weights.average import mean_model
+    from regard.weights.average import average_models
     from regard.weights.checkpoint import write_model
 
-    made = mean_model(paths)
+    made = average_models(paths)
     with new_directory(destination) as draft:
         if tokenizer := text.load(paths[0]):
             tokenizer.save(draft)

@@ -68,10 +68,10 @@ def show_card(card: "Card") -> None:
 
 def describe(model: "Model") -> dict[str, Any]:
     from regard.weights.quantize import is_quantized
-    from regard.weights.tensors import contents
+    from regard.weights.tensors import state_tensors
 
     counts: dict[str, int] = {}
-    tensors = contents(model.network)
+    tensors = state_tensors(model.network)
     for name, tensor in tensors.items():
         part = name.split(".")[0]
         counts[part] = counts.get(part, 0) + tensor.numel()

@@ -27,7 +27,7 @@ from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
 from regard.weights.arrays import lazy_model
-from regard.weights.directory import CONFIG, INDEX, ONE_FILE, own_settings, own_shortlist, read_settings_file
+from regard.weights.directory import CONFIG, INDEX, WEIGHTS, read_config_json, regard_settings, regard_shortlist
 
 if TYPE_CHECKING:
     from regard.tasks.image_classifier import ImageClassifier
@@ -80,12 +80,12 @@ def _without_torch(path: Path) -> TranslationModel | None:
     """A translator, regard's own or Hugging Face's, with compiled loops for all it does; the rest is not for here."""
     if not (path / CONFIG).is_file() or (path / INDEX).is_file():
         return None
-    raw = read_settings_file(path)
+    raw = read_config_json(path)
     if "family" in raw:
-        settings = own_settings(path, raw)
+        settings = regard_settings(path, raw)
         if not isinstance(settings.config, Seq2SeqConfig):
             return None
-        found = lazy_model(settings.config, path / ONE_FILE, int8=settings.int8)
+        found = lazy_model(settings.config, path / WEIGHTS, int8=settings.int8)
         light = None if found is None else (found, settings.generation)
     elif "model_type" in raw:
         from regard.weights.hf_config import lazy_hf_model  # the tables of names are for who needs them
@@ -97,7 +97,7 @@ def _without_torch(path: Path) -> TranslationModel | None:
         return None
     weights, generation = light
     model = TranslationModel(weights, generation, _tokenizer(path, weights.config), path)
-    model.shortlist = own_shortlist(path, weights.config)
+    model.shortlist = regard_shortlist(path, weights.config)
     return model
 
 

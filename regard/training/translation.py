@@ -41,7 +41,7 @@ from regard.training.recipe import Recipe, model_config
 from regard.training.translation_loss import TranslationLoss
 from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import fill, parameters
+from regard.weights.tensors import build_model, parameters
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 VALIDATION_ROWS = 64
@@ -115,7 +115,7 @@ def _copy_start(recipe: Recipe, folder: Path) -> None:
         raise ModelError(f"{path}: does not say which tokens start a text and fill a batch")
     config = read(Seq2SeqConfig, plain(config) | recipe.model, "[model]")
     with new_directory(folder) as draft:
-        write_model(draft, Checkpoint(fill(config, parameters(stored.model), path), stored.generation))
+        write_model(draft, Checkpoint(build_model(config, parameters(stored.model), path), stored.generation))
         tokenizer.save(draft)
 
 
@@ -290,7 +290,7 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) ->
         raise TrainingError(f"{run}: has lost its tokenizer")
     started = started_from(run)
     config: BlockConfig = started.config if started else _new_config(recipe, tokenizer)
-    model = fill(config, checkpoint.mean_weights(paths), paths[-1])
+    model = build_model(config, checkpoint.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
         write_model(draft, Checkpoint(model, generation_of(recipe, started)))
         tokenizer.save(draft)

@@ -1,9 +1,12 @@
-"""Names on disk <-> names in memory. Tensors travel as safetensors; nothing is ever unpickled.
+"""Models on disk <-> models in memory. Weights are safetensors; nothing is ever unpickled.
 
-directory    what a model directory is, and what its settings say
-arrays       its weights without torch; tensors  with it, checked against a model
-own          regard's own model directory
-huggingface  directories of `transformers`, read and written through maps/; foreign  what they say, without torch
-llama2c      llama2.c's .bin, read
-maps/        one two-column table of names a family, used in both directions
+checkpoint     read any model, write regard's or Hugging Face's format
+directory      what a model directory contains; its settings, read without torch
+arrays         weights as numpy arrays, mapped from disk, without torch
+tensors        weights as torch tensors, checked against a model
+regard_format  regard's own model directory
+huggingface    directories of `transformers`, read and written through maps/; hf_config  their settings, without torch
+llama2c        llama2.c's .bin files, read only
+average        the mean of several models; quantize  int8 weights; shortlist  likely translations of each token
+maps/          one two-column table of names per model type, used in both directions
 """

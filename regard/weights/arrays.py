@@ -1,4 +1,4 @@
-"""A model's weights as arrays, mapped from disk: memory is used for what is touched, and torch for nothing."""
+"""A model's weights as numpy arrays, mapped from disk: pages are read when first used. Without torch."""
 
 import json
 import math
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from regard.models import Seq2Seq
 
 DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I8": np.dtype("i1"), "I32": np.dtype("<i4")}
-WHOLE, SCALE = ".whole", ".scale"
-"""The two parts of an int8 matrix, after its name."""
+QWEIGHT, SCALE = ".whole", ".scale"
+"""Suffixes of the two tensors of an int8 matrix: the integers, and one scale per row."""
 
 
-class Mapped(dict[str, Array]):
-    """Arrays by their names, and the file that they are in."""
+class MappedArrays(dict[str, Array]):
+    """Arrays by name, and the memory-mapped file that holds them."""
 
     def __init__(self, arrays: Mapping[str, Array], content: mmap.mmap) -> None:
         super().__init__(arrays)
         self._content = content
 
-    def called(self, arrays: Mapping[str, Array]) -> "Mapped":
-        """The same file, its arrays under other names."""
-        return Mapped(arrays, self._content)
+    def renamed(self, arrays: Mapping[str, Array]) -> "MappedArrays":
+        """The same file with its arrays under other names."""
+        return MappedArrays(arrays, self._content)
 
     def drop_pages(self) -> None:
-        """Give back the memory of what was read, for someone who has a copy; what is read again comes from disk again.
+        """Free the pages that were read, once the caller has a copy. Later reads come from disk again.
 
-        What was written into the arrays is lost.
+        Changes to the arrays are lost.
         """
         if hasattr(mmap, "MADV_DONTNEED"):
             self._content.madvise(mmap.MADV_DONTNEED)
@@ -49,7 +49,7 @@ class LazyModel:
     """A translation model that can be used without torch: its weights, and the way to the network that they are."""
 
     config: Seq2SeqConfig
-    arrays: Mapped
+    arrays: MappedArrays
     where: Path
     int8: bool
 
@@ -61,10 +61,10 @@ class LazyModel:
         import torch
 
         from regard.models import Seq2Seq
-        from regard.weights.tensors import fill
+        from regard.weights.tensors import build_model
 
         tensors = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
-        network = fill(self.config, tensors, self.where, int8=self.int8)
+        network = build_model(self.config, tensors, self.where, int8=self.int8)
         assert isinstance(network, Seq2Seq)
         return network
 
@@ -75,39 +75,42 @@ def lazy_model(config: Seq2SeqConfig, path: Path, *, int8: bool) -> LazyModel | 
     return None if arrays is None else as_lazy_model(config, arrays, path.parent, int8=int8)
 
 
-def as_lazy_model(config: Seq2SeqConfig, arrays: Mapped, where: Path, *, int8: bool) -> LazyModel | None:
+def as_lazy_model(config: Seq2SeqConfig, arrays: MappedArrays, where: Path, *, int8: bool) -> LazyModel | None:
     """The same of arrays that were read."""
-    if not can_compile(config) or most_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
+    if not can_compile(config) or max_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
         return None
     return LazyModel(config, arrays, where, int8)
 
 
-def read_arrays(path: Path) -> Mapped | None:
-    """Every array of a safetensors file, or None where some are in number formats that numpy does not have."""
+def read_arrays(path: Path) -> MappedArrays | None:
+    """Every array of a safetensors file, or None if one has a dtype that numpy lacks (bfloat16)."""
     try:
-        with safe_open(path, framework="np"):  # which checks that the parts are as long as they say, and in place
+        with safe_open(path, framework="np"):  # checks the offsets and lengths in the header
             pass
         with path.open("rb") as file:
-            # a private copy: who writes into an array changes it for himself
+            # copy on write: changes to an array never reach the file
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         start = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(content[8:start])
         header.pop("__metadata__", None)
         if any(entry["dtype"] not in DTYPES for entry in header.values()):
             return None
-        return Mapped({name: _array(content, start, entry) for name, entry in header.items()}, content)
+        return MappedArrays({name: _array(content, start, entry) for name, entry in header.items()}, content)
     except (SafetensorError, OSError, ValueError) as error:
-        raise not_whole(path, error) from None
+        raise broken_file(path, error) from None
 
 
-def not_whole(path: Path, error: Exception) -> WeightsError:
+def broken_file(path: Path, error: Exception) -> WeightsError:
     reason = " ".join(str(error).split())
-    return WeightsError(f"{path}: is no whole safetensors file ({reason}); it may have been cut short")
+    return WeightsError(f"{path}: not a complete safetensors file ({reason}); it may have been truncated")
 
 
-def most_layers(config: BlockConfig) -> int:
-    """Of any stack. A layer has many tensors: a file that has fewer than that was given a number that someone made up,
-    and no time should be lost on laying such a model out."""
+def max_layers(config: BlockConfig) -> int:
+    """The number of layers of the deepest stack.
+
+    A layer has many tensors, so a file with fewer tensors than layers cannot be right. Comparing the two first avoids
+    building a model of a million layers.
+    """
     return max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
 
 
@@ -124,7 +127,7 @@ def _as_asked(arrays: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]]
     expected: dict[str, tuple[tuple[int, ...], str]] = {}
     for name, shape in wanted.items():
         if int8 and len(shape) == 2 and ".positions." not in name:
-            expected[name + WHOLE], expected[name + SCALE] = (shape, "int8"), (shape[:1], "float32")
+            expected[name + QWEIGHT], expected[name + SCALE] = (shape, "int8"), (shape[:1], "float32")
         else:
             expected[name] = shape, "float32"
     return {name: (array.shape, array.dtype.name) for name, array in arrays.items()} == expected

@@ -1,4 +1,4 @@
-"""Several models that went different ways from one, as one: the mean of their weights (Wortsman et al. 2022)."""
+"""Average the weights of several models fine-tuned from the same one (Wortsman et al. 2022)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,15 +8,16 @@ from regard.config import plain
 from regard.errors import ModelError
 from regard.weights.checkpoint import read_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import fill, mean, parameters
+from regard.weights.tensors import build_model, mean, parameters
 
 
-def mean_model(paths: Sequence[Path]) -> Checkpoint:
-    """Settings for decoding are the first one's. int8 weights are widened first."""
+def average_models(paths: Sequence[Path]) -> Checkpoint:
+    """The mean of the models, with the generation settings of the first. int8 weights are dequantized first."""
     first, *others = (read_model(path, trainable=True) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
-        ours, theirs = ({**plain(one.config), "dropout": None} for one in (first, other))
-        if differing := sorted(name for name in ours | theirs if ours.get(name) != theirs.get(name)):
-            raise ModelError(f"{path}: differs from {paths[0]} in {', '.join(differing)}, so there is no mean of them")
-    weights = mean(parameters(stored.model) for stored in (first, *others))
-    return replace(first, model=fill(first.config, weights, paths[0]))
+        settings, other_settings = ({**plain(one.config), "dropout": None} for one in (first, other))
+        names = settings | other_settings
+        if differing := sorted(name for name in names if settings.get(name) != other_settings.get(name)):
+            raise ModelError(f"{path}: differs from {paths[0]} in {', '.join(differing)}; they cannot be averaged")
+    weights = mean(parameters(checkpoint.model) for checkpoint in (first, *others))
+    return replace(first, model=build_model(first.config, weights, paths[0]))

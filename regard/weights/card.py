@@ -1,4 +1,4 @@
-"""What a model says about itself, for people: what it is for, what it was made from, how good it is, what it is not."""
+"""The model card: what a model is for, its training data, its quality and its limits, for people to read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,11 @@ class Card:
     name: str
     about: str
     pairs: tuple[str, ...]
-    """The directions it was trained for: en-de."""
+    """Language pairs it was trained for, such as en-de."""
     data: tuple[str, ...] = ()
     licence: str = ""
     figures: tuple[dict[str, str], ...] = ()
-    """Rows of a table."""
+    """Rows of a table of measurements."""
     limits: tuple[str, ...] = ()
 
     @classmethod

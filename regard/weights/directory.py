@@ -1,6 +1,6 @@
 """A model is a directory: config.json, model.safetensors, the tokenizer's files, generation_config.json.
 
-What its settings say is read here, without torch; own.py and huggingface.py read and write the rest.
+The settings are read here, without torch; regard_format.py and huggingface.py read and write the rest.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.models import Family
 
 CONFIG = "config.json"
-ONE_FILE = "model.safetensors"
+WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
 FORMAT = 2
@@ -31,39 +31,39 @@ FORMAT_1_KEYS = {"never": "suppressed", "max_new": "max_tokens"}
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a model directory holds besides its tokenizer."""
+    """A model directory without its tokenizer."""
 
     model: "Family"
     generation: GenerationConfig
     shortlist: Shortlist | None = None
-    """Of a translation model, where one was learnt."""
+    """Likely translations of each source token; translation models only."""
 
     @property
     def config(self) -> BlockConfig:
         return self.model.config
 
 
-def read_settings_file(directory: Path) -> dict[str, object]:
-    """The raw config.json of a directory that is there and is a model's."""
+def read_config_json(directory: Path) -> dict[str, object]:
+    """Read the raw config.json of a model directory."""
     path = existing_directory(directory) / CONFIG
     if not path.is_file():
-        inside = directory / "model"  # where a training run keeps what it made
-        hint = f"; its model is {inside}" if (inside / CONFIG).is_file() else ""
-        raise ModelError(f"{directory}: there is no {CONFIG}, so this is no model directory{hint}")
+        inside = directory / "model"  # the model of a training run
+        hint = f"; the model of this run is {inside}" if (inside / CONFIG).is_file() else ""
+        raise ModelError(f"{directory}: not a model directory, {CONFIG} is missing{hint}")
     return load_json(path)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What regard's own directory says about its weights."""
+    """The settings of a directory in regard's format."""
 
     config: BlockConfig
     generation: GenerationConfig
     int8: bool
 
 
-def own_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
-    """From the raw config.json and the file beside it."""
+def regard_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
+    """Read the settings from the raw config.json and generation_config.json."""
     where = directory / CONFIG
     known = {"family", "format", "model", "weights"}
     if unknown := raw.keys() - known:
@@ -74,7 +74,7 @@ def own_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
         raise ModelError(f"{where}: format {version!r} is not supported; this version of regard reads {known_formats}")
     family, settings = raw.get("family"), raw.get("model")
     if not isinstance(family, str):
-        raise ModelError(f"{where}: 'family' must be a text, not {family!r:.100}")
+        raise ModelError(f"{where}: 'family' must be a string, not {family!r:.100}")
     if family not in FAMILIES:
         hint = did_you_mean(family, FAMILIES) or f"; known are {', '.join(FAMILIES)}"
         raise ModelError(f"{where}: unknown family '{family}'{hint}")
@@ -102,7 +102,7 @@ def _read_generation(path: Path, version: int) -> GenerationConfig:
     return read(GenerationConfig, raw, str(path))
 
 
-def own_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
+def regard_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
     if not isinstance(config, Seq2SeqConfig):
         return None
     return read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
@@ -110,7 +110,7 @@ def own_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
 
 def existing_directory(path: Path) -> Path:
     if not path.exists():
-        raise ModelError(f"{path}: there is no such directory")
+        raise ModelError(f"{path}: no such directory")
     if not path.is_dir():
-        raise ModelError(f"{path}: is a file, and a model is a directory")
+        raise ModelError(f"{path}: is a file; a model is a directory")
     return path

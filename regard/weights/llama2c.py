@@ -1,4 +1,4 @@
-"""llama2.c's checkpoint, read: seven numbers, then every weight as float32, in a fixed order."""
+"""Read llama2.c's checkpoints: a header of seven numbers, then every weight as float32 in a fixed order."""
 
 import struct
 from pathlib import Path
@@ -12,17 +12,17 @@ from regard.models.generation_config import GenerationConfig
 from regard.plural import counted
 from regard.weights.directory import Checkpoint
 from regard.weights.maps.table import pairs_to_halves
-from regard.weights.tensors import fill
+from regard.weights.tensors import build_model
 
 HEADER = struct.Struct("<7i")
-LARGEST = 1 << 24  # of any number in the header: what is larger is not a header
+MAX_HEADER_VALUE = 1 << 24  # a file with a larger number there is not a checkpoint
 
 
 def read_llama2c(path: Path) -> Checkpoint:
     config, shared = _read_settings(path)
     tensors = _read_tensors(path, config, shared)
-    # <s> is 1 and </s> is 2 in llama2.c's tokenizers; its stories end with either
-    return Checkpoint(fill(config, tensors, path), GenerationConfig(start=1, end=(1, 2)))
+    # <s> is 1 and </s> is 2 in llama2.c's tokenizers; its stories end with either of them
+    return Checkpoint(build_model(config, tensors, path), GenerationConfig(start=1, end=(1, 2)))
 
 
 def _read_settings(path: Path) -> tuple[DecoderConfig, bool]:
@@ -32,12 +32,12 @@ def _read_settings(path: Path) -> tuple[DecoderConfig, bool]:
     except OSError as error:
         raise WeightsError(f"{path}: cannot be read ({error.strerror})") from None
     if len(header) < HEADER.size:
-        raise WeightsError(f"{path}: is too short to be a llama2.c checkpoint")
+        raise WeightsError(f"{path}: too short for a llama2.c checkpoint")
     width, inner, layers, heads, kv_heads, vocab, context = HEADER.unpack(header)
-    shared = vocab > 0  # a negative number says that the output projection has weights of its own
+    shared = vocab > 0  # a negative number means a separate output projection
     numbers = (width, inner, layers, heads, kv_heads, abs(vocab), context)
-    if not all(0 < value < LARGEST for value in numbers) or width % (2 * heads) or heads % kv_heads:
-        raise WeightsError(f"{path}: does not begin like a llama2.c checkpoint ({numbers})")
+    if not all(0 < value < MAX_HEADER_VALUE for value in numbers) or width % (2 * heads) or heads % kv_heads:
+        raise WeightsError(f"{path}: not a llama2.c checkpoint (header {numbers})")
     config = DecoderConfig(
         vocab=abs(vocab),
         width=width,
@@ -79,12 +79,12 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
         "embedding.tokens": (config.vocab, width),
         **stacked,
         "stack.norm": (width,),
-        "rotary tables": (2, config.context, config.per_head_width // 2),  # which we work out ourselves
+        "rotary tables": (2, config.context, config.per_head_width // 2),  # ignored: regard computes them
     } | ({} if shared else {"output": (config.vocab, width)})
     sizes = [torch.Size(shape).numel() for shape in shapes.values()]
     expected, found = HEADER.size + 4 * sum(sizes), path.stat().st_size
     if found != expected:
-        raise WeightsError(f"{path}: has {counted(found, 'byte')}, but its header asks for {expected:,}")
+        raise WeightsError(f"{path}: has {counted(found, 'byte')}, but its header requires {expected:,}")
     numbers = torch.from_file(str(path), shared=False, size=found // 4, dtype=torch.float32)[HEADER.size // 4 :]
     parts: dict[str, Tensor] = {}
     start = 0
@@ -99,8 +99,8 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
             continue
         for i in range(layers):
             tensors[f"stack.blocks.{i}.{name}.weight"] = part[i]
-    for i in range(layers):  # neighbours are pairs here, as in the RoPE paper
+    for i in range(layers):  # rotary pairs are neighbours here, as in the RoPE paper
         for name, heads in (("query", config.heads), ("key", kv_heads)):
             full = f"stack.blocks.{i}.attention.{name}.weight"
-            (tensors[full],) = pairs_to_halves(heads).to_ours(tensors[full])
+            (tensors[full],) = pairs_to_halves(heads).read(tensors[full])
     return tensors

@@ -1,4 +1,4 @@
-"""A model with int8 weights: the same model, its matrices swapped."""
+"""Quantize a model to int8: the same model with its matrices replaced."""
 
 from typing import TypeVar
 
@@ -12,9 +12,9 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def quantize(model: M) -> M:
-    """Swap every linear part, the projection to the vocabulary too, and the tokens' embeddings.
+    """Replace every linear layer, including the output projection, and the token embeddings, in place.
 
-    Matrices that were one stay one. Positions, norms and biases stay as they are.
+    Tied matrices stay tied. Positions, norms and biases stay float32.
     """
     made: dict[int, Int8Matrix] = {}
 

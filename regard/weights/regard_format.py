@@ -1,4 +1,4 @@
-"""regard's own directory <-> a model."""
+"""Read and write regard's own model directories."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,33 +10,33 @@ from regard.weights.directory import (
     CONFIG,
     FORMAT,
     GENERATION,
-    ONE_FILE,
+    WEIGHTS,
     Checkpoint,
-    own_settings,
-    own_shortlist,
+    regard_settings,
+    regard_shortlist,
 )
 from regard.weights.quantize import is_quantized
 from regard.weights.shortlist import write_shortlist
-from regard.weights.tensors import contents, fill, read_tensors, widened, write_tensors
+from regard.weights.tensors import build_model, dequantized, read_tensors, state_tensors, write_tensors
 
 
-def read_own(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Checkpoint:
-    """A trainable model has no int8."""
-    settings = own_settings(directory, raw)
+def read_regard(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Checkpoint:
+    """`trainable` dequantizes int8 weights, which cannot be trained."""
+    settings = regard_settings(directory, raw)
     tensors = read_tensors(directory)
     if trainable and settings.int8:
-        model = fill(settings.config, widened(tensors), directory)
+        model = build_model(settings.config, dequantized(tensors), directory)
     else:
-        model = fill(settings.config, tensors, directory, int8=settings.int8)
-    return Checkpoint(model, settings.generation, own_shortlist(directory, settings.config))
+        model = build_model(settings.config, tensors, directory, int8=settings.int8)
+    return Checkpoint(model, settings.generation, regard_shortlist(directory, settings.config))
 
 
-def write_own(directory: Path, stored: Checkpoint) -> None:
-    write_tensors(directory / ONE_FILE, contents(stored.model))
-    settings = {"format": FORMAT, "family": family_of(stored.config), "model": plain(stored.config)}
-    if is_quantized(stored.model):
+def write_regard(directory: Path, checkpoint: Checkpoint) -> None:
+    write_tensors(directory / WEIGHTS, state_tensors(checkpoint.model))
+    settings = {"format": FORMAT, "family": family_of(checkpoint.config), "model": plain(checkpoint.config)}
+    if is_quantized(checkpoint.model):
         settings["weights"] = "int8"
     write_json(directory / CONFIG, settings)
-    write_json(directory / GENERATION, plain(stored.generation))
-    if stored.shortlist is not None:
-        write_shortlist(directory, stored.shortlist)
+    write_json(directory / GENERATION, plain(checkpoint.generation))
+    if checkpoint.shortlist is not None:
+        write_shortlist(directory, checkpoint.shortlist)

@@ -1,4 +1,4 @@
-"""How states become one vector, as `sentence-transformers` writes it beside a BERT: modules.json, 1_Pooling/."""
+"""Pooling of token states to one vector, in the files of `sentence-transformers`: modules.json, 1_Pooling/."""
 
 import json
 from dataclasses import replace
@@ -22,7 +22,7 @@ POOLINGS: dict[str, Pooling] = {
 
 
 def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
-    """The settings with the pooling that the directory asks for; as they are where it asks for none."""
+    """The settings with the pooling of the directory; unchanged if it has no modules.json."""
     path = directory / MODULES
     if not path.is_file():
         return config
@@ -38,26 +38,24 @@ def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
             case "Transformer":
                 continue
             case "Pooling":
-                if where in ("", "..") or Path(where).name != where:  # it must not lead out of its directory
+                if where in ("", "..") or Path(where).name != where:  # a path must not leave the directory
                     raise ConfigError(f"{path}: '{where}' is not a plain directory name")
-                config = replace(config, pooling=_which(load_json(directory / where / "config.json"), path))
+                config = replace(config, pooling=_pooling_mode(load_json(directory / where / "config.json"), path))
             case "Normalize":
                 config = replace(config, normalize=True)
             case _:
-                raise ConfigError(
-                    f"{path}: the module '{kind}' is not known; known are Transformer, Pooling, Normalize"
-                )
+                raise ConfigError(f"{path}: unknown module '{kind}'; supported are Transformer, Pooling, Normalize")
     return config
 
 
-def _which(pooling: dict[str, object], path: Path) -> Pooling:
-    """Newer files have one `pooling_mode`, older ones a key for each that is true or false."""
+def _pooling_mode(pooling: dict[str, object], path: Path) -> Pooling:
+    """Newer files have one `pooling_mode`, older ones one boolean key per mode."""
     chosen = pooling.get("pooling_mode")
     if chosen is None:
         listed = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
         chosen = listed[0] if len(listed) == 1 else listed
     if not isinstance(chosen, str) or chosen not in POOLINGS:
-        raise ConfigError(f"{path}: asks for the pooling {chosen!r:.100}; known is one of {', '.join(POOLINGS)}")
+        raise ConfigError(f"{path}: unknown pooling {chosen!r:.100}; supported are {', '.join(POOLINGS)}")
     return POOLINGS[chosen]
 
 

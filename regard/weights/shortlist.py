@@ -1,9 +1,10 @@
-"""Which words may translate which, learnt from a corpus: a search then weighs some hundreds of words, not all of them.
+"""Likely translations of each source token, learnt from a corpus: a search then scores hundreds of tokens, not all.
 
-IBM's model 1: every target word is explained by the source words of its sentence, each in proportion to how well it
-explains that word elsewhere. A few rounds of that, and each source word keeps the words that it explains best.
+IBM model 1: every target token of a sentence is explained by its source tokens, each in proportion to how well it
+explains that token elsewhere. After a few iterations, each source token keeps the target tokens it explains best.
 
-V source vocabulary  C related words of each  F frequent words  E entries: (source word, target word) of a sentence
+V source vocabulary  C related tokens of each  F frequent tokens  E entries: (source token, target token) of a sentence
+G target tokens of the corpus
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,20 +21,20 @@ from regard.inference.native.kernels import Array
 from regard.io import atomic_file
 from regard.weights.arrays import read_arrays
 
-Whole = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 FILE = "shortlist.safetensors"
-RELATED, FREQUENT, ROUNDS = 64, 400, 4
-LARGEST = 30_000_000
-"""Entries that are learnt from at most, of a corpus that has more: the first ones. 24 bytes each."""
+RELATED, FREQUENT, ITERATIONS = 64, 400, 4
+MAX_ENTRIES = 30_000_000
+"""A larger corpus is read up to this many entries, 24 bytes each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
     related_VC: NDArray[np.int32]
-    """For each source token the target tokens that may translate it, -1 for none."""
+    """For each source token its likely target tokens, filled up with -1."""
     frequent_F: NDArray[np.int32]
-    """The target tokens that may always be said."""
+    """Target tokens that are always allowed."""
 
 
 def learn(
@@ -44,20 +45,20 @@ def learn(
     related: int = RELATED,
     frequent: int = FREQUENT,
 ) -> Shortlist:
-    """From pairs of token rows, as the model would read and write them."""
+    """Learn from pairs of (source tokens, target tokens), tokenized as for the model."""
     sources_E, targets_E, groups_E, counts_V = _entries(pairs, vocab)
     if not len(sources_E):
-        raise InputError("there are no pairs to learn a shortlist from")
+        raise InputError("a shortlist needs at least one sentence pair")
     keys, entry_E = np.unique(sources_E * vocab + targets_E, return_inverse=True)
     of_source = keys // vocab
-    chance = np.ones(len(keys))
-    for _ in range(ROUNDS):
-        share_E = chance[entry_E]
+    probability = np.ones(len(keys))
+    for _ in range(ITERATIONS):
+        share_E = probability[entry_E]
         total_G = np.bincount(groups_E, share_E)
         counts = np.bincount(entry_E, share_E / total_G[groups_E], len(keys))
-        chance = counts / np.bincount(of_source, counts, source_vocab)[of_source]
-    order = np.argsort(-chance, kind="stable")
-    order = order[np.argsort(of_source[order], kind="stable")]  # by source word, the likeliest first
+        probability = counts / np.bincount(of_source, counts, source_vocab)[of_source]
+    order = np.argsort(-probability, kind="stable")
+    order = order[np.argsort(of_source[order], kind="stable")]  # by source token, the most probable first
     first = np.searchsorted(of_source, np.arange(source_vocab))
     rank = np.arange(len(keys)) - first[of_source]
     kept = rank < related
@@ -67,8 +68,10 @@ def learn(
     return Shortlist(related_VC, np.sort(most[counts_V[most] > 0]).astype(np.int32))
 
 
-def _entries(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], vocab: int) -> tuple[Whole, Whole, Whole, Whole]:
-    """Source and target of each entry, which target word of the corpus it explains, and how often each is there."""
+def _entries(
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], vocab: int
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Source, target and group (the target token of the corpus it explains) of each entry; counts of target tokens."""
     sources, targets, groups = [], [], []
     counts_V = np.zeros(vocab, np.int64)
     entries = group = 0
@@ -80,10 +83,12 @@ def _entries(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], vocab: int) -
         counts_V[other] += 1
         group += len(other)
         entries += len(one) * len(other)
-        if entries > LARGEST:
+        if entries > MAX_ENTRIES:
             break
-    whole = [np.concatenate([np.zeros(0, np.int64), *each]) for each in (sources, targets, groups)]
-    return whole[0], whole[1], whole[2], counts_V
+    sources_E, targets_E, groups_E = (
+        np.concatenate([np.zeros(0, np.int64), *each]) for each in (sources, targets, groups)
+    )
+    return sources_E, targets_E, groups_E, counts_V
 
 
 def write_shortlist(directory: Path, shortlist: Shortlist) -> None:
@@ -95,19 +100,19 @@ def write_shortlist(directory: Path, shortlist: Shortlist) -> None:
 
 
 def read_shortlist(directory: Path, source_vocab: int, vocab: int) -> Shortlist | None:
-    """The shortlist of a model directory, if it has one that fits its vocabulary."""
+    """The shortlist of a model directory, or None. One that does not match the vocabulary is an error."""
     path = directory / FILE
     if not path.is_file():
         return None
     arrays: Mapping[str, Array] | None = read_arrays(path)
     if arrays is None:
-        raise WeightsError(f"{path}: holds other numbers than int32")
+        raise WeightsError(f"{path}: must contain int32 numbers only")
     related, frequent = arrays.get("related"), arrays.get("frequent")
     if related is None or frequent is None or related.ndim != 2 or frequent.ndim != 1:
-        raise WeightsError(f"{path}: must hold a table 'related' and a row 'frequent'")
+        raise WeightsError(f"{path}: must contain a matrix 'related' and a vector 'frequent'")
     for array in (related, frequent):
         if array.dtype != np.int32 or (array.size and not -1 <= int(array.min()) <= int(array.max()) < vocab):
-            raise WeightsError(f"{path}: does not hold tokens of a vocabulary of {vocab:,}")
+            raise WeightsError(f"{path}: contains tokens outside the vocabulary of {vocab:,}, or not int32")
     if len(related) != source_vocab or (frequent < 0).any():
-        raise WeightsError(f"{path}: is not for a source vocabulary of {source_vocab:,}")
+        raise WeightsError(f"{path}: does not match the source vocabulary of {source_vocab:,}")
     return Shortlist(related, frequent)

@@ -29,7 +29,7 @@ from regard.weights.arrays import LazyModel, read_arrays
 from regard.weights.checkpoint import Style, read_model, write_model
 from regard.weights.directory import Checkpoint
 from regard.weights.quantize import quantize
-from regard.weights.tensors import contents
+from regard.weights.tensors import state_tensors
 
 compiled_only = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
 SIZES = {"vocab": 60, "width": 32, "heads": 4, "inner": 64, "encoder_layers": 2, "decoder_layers": 1, "context": 64}
@@ -74,7 +74,7 @@ def write_marian(directory: Path, **others: object) -> Path:
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_shapes_are_those_of_the_modules(kind: dict[str, object]) -> None:
     model = build(config(**kind))
-    assert shapes(config(**kind)) == {name: tuple(tensor.shape) for name, tensor in contents(model).items()}
+    assert shapes(config(**kind)) == {name: tuple(tensor.shape) for name, tensor in state_tensors(model).items()}
 
 
 @compiled_only
@@ -93,8 +93,8 @@ def test_what_is_written_without_the_network_is_written_with_it(
     light.logits(ROWS[0])  # which opens it
     assert not isinstance(light._network, LazyModel)
     assert light.write(ROWS, beam=3) == before
-    for name, tensor in contents(light.network).items():
-        assert torch.equal(tensor, contents(read_model(tmp_path).model)[name]), name
+    for name, tensor in state_tensors(light.network).items():
+        assert torch.equal(tensor, state_tensors(read_model(tmp_path).model)[name]), name
 
 
 @compiled_only
@@ -108,8 +108,8 @@ def test_an_opus_directory_is_used_as_it_is(kind: dict[str, object], tmp_path: P
     before = light.write(ROWS, beam=3)
     assert isinstance(light._network, LazyModel), "to translate, nobody needs the modules"
     assert own.write(ROWS, beam=3) == before
-    for name, tensor in contents(light.network).items():
-        assert torch.equal(tensor, contents(read_model(tmp_path / "theirs").model)[name]), name
+    for name, tensor in state_tensors(light.network).items():
+        assert torch.equal(tensor, state_tensors(read_model(tmp_path / "theirs").model)[name]), name
     assert light.write(ROWS, beam=3) == before
 
 
@@ -183,7 +183,7 @@ def test_half_precision_is_for_torch(tmp_path: Path) -> None:
 def test_a_file_that_was_cut_is_refused(length: int, tmp_path: Path) -> None:
     path = write(tmp_path) / "model.safetensors"
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(WeightsError, match="no whole safetensors file"):
+    with pytest.raises(WeightsError, match="not a complete safetensors file"):
         read_arrays(path)
 
 
@@ -251,7 +251,7 @@ def test_layers_that_someone_made_up_cost_no_time(tmp_path: Path) -> None:
 def test_shapes_that_no_array_has_are_a_clear_error(shape: list[int], tmp_path: Path) -> None:
     header = json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(WeightsError, match="no whole safetensors file"):
+    with pytest.raises(WeightsError, match="not a complete safetensors file"):
         read_arrays(tmp_path / "x")
 
 
@@ -262,7 +262,7 @@ def test_shards_come_before_a_single_file(tmp_path: Path) -> None:
     index = {"weight_map": dict.fromkeys(tensors, "one.safetensors")}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     found = load(tmp_path)
-    assert torch.equal(contents(found.network)["source.tokens.weight"], tensors["source.tokens.weight"] * 0.5)
+    assert torch.equal(state_tensors(found.network)["source.tokens.weight"], tensors["source.tokens.weight"] * 0.5)
 
 
 @compiled_only

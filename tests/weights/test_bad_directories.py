@@ -69,7 +69,11 @@ def test_an_empty_directory(tmp_path: Path) -> None:
 
 def test_a_run_instead_of_its_model(tmp_path: Path) -> None:
     saved(tmp_path / "model", SAMPLES["bert"][0], "regard")
-    with one_clear_line(ModelError, f"{tmp_path}: there is no {CONFIG}", f"its model is {tmp_path / 'model'}"):
+    with one_clear_line(
+        ModelError,
+        f"{tmp_path}: not a model directory, {CONFIG} is missing",
+        f"the model of this run is {tmp_path / 'model'}",
+    ):
         load(tmp_path)
 
 
@@ -203,11 +207,11 @@ def test_unknown_model_type(theirs: Callable[[str], Path]) -> None:
 @pytest.mark.parametrize("value", [["bert"], None, 7, ["x" * 1000]])
 def test_a_kind_that_is_no_text(own: Path, theirs: Callable[[str], Path], value: object) -> None:
     change_json(own / CONFIG, family=value)
-    with one_clear_line(ModelError, str(own / CONFIG), "'family' must be a text, not "):
+    with one_clear_line(ModelError, str(own / CONFIG), "'family' must be a string, not "):
         load(own)
     directory = theirs("bert")
     change_json(directory / CONFIG, model_type=value)
-    with one_clear_line(ModelError, str(directory / CONFIG), "'model_type' must be a text, not "):
+    with one_clear_line(ModelError, str(directory / CONFIG), "'model_type' must be a string, not "):
         load(directory)
 
 
@@ -481,7 +485,7 @@ def test_integer_tensor(either: Path, dtype: torch.dtype) -> None:
     name = some_name(either)
     shape = load_file(either / TENSORS)[name].shape
     change_tensors(either, **{name: torch.ones(shape, dtype=dtype)})
-    with one_clear_line(WeightsError, str(either), "floating-point"):
+    with one_clear_line(WeightsError, str(either), "floating point"):
         load(either)
 
 

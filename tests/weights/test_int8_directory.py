@@ -17,7 +17,7 @@ from regard.models.initialize import initialize
 from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
 from regard.weights.quantize import is_quantized, quantize
-from regard.weights.tensors import contents
+from regard.weights.tensors import state_tensors
 
 SIZES = {"width": 32, "heads": 4, "inner": 64}
 CONFIGS: dict[str, BlockConfig] = {
@@ -42,7 +42,7 @@ def test_what_is_read_is_what_was_written(name: str, tmp_path: Path) -> None:
     model = made(CONFIGS[name], tmp_path / "m")
     read = read_model(tmp_path / "m").model
     assert is_quantized(read)
-    written, found = contents(model), contents(read)
+    written, found = state_tensors(model), state_tensors(read)
     assert written.keys() == found.keys()
     assert all(torch.equal(written[name], found[name]) for name in written)
 
@@ -75,7 +75,7 @@ def test_the_wrong_kind_of_numbers_is_named(tmp_path: Path) -> None:
     path = tmp_path / "m" / "model.safetensors"
     tensors = load_file(path)
     save_file(tensors | {"source.tokens.weight.whole": tensors["source.tokens.weight.whole"].float()}, path)
-    with pytest.raises(WeightsError, match=r"'source.tokens.weight.whole' holds torch.float32, not torch.int8"):
+    with pytest.raises(WeightsError, match=r"'source.tokens.weight.whole' is torch.float32, not torch.int8"):
         read_model(tmp_path / "m")
     (tmp_path / "m" / "config.json").write_text(
         (tmp_path / "m" / "config.json").read_text().replace('"int8"', '"int3"')

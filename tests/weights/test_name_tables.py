@@ -1,4 +1,4 @@
-"""The tables of foreign names, read in both directions."""
+"""The tables of names, read in both directions."""
 
 from pathlib import Path
 
@@ -9,9 +9,8 @@ from weight_samples import EVERY, NAMES, SAMPLES, random_model, saved
 from regard.models.config import BlockConfig, EncoderConfig
 from regard.models.generation_config import GenerationConfig
 from regard.weights.checkpoint import Style, read_model
-from regard.weights.maps import FOREIGN
-from regard.weights.maps.table import SAME, TRANSPOSED, Layout, _match, pairs_to_halves, shaped, thirds, to_ours
-from regard.weights.maps.table import to_theirs as to_their_names
+from regard.weights.maps import HF_MODEL_TYPES
+from regard.weights.maps.table import SAME, TRANSPOSED, Layout, _match, from_hf, pairs_to_halves, shaped, thirds, to_hf
 from regard.weights.tensors import parameters
 
 LAYOUTS = {
@@ -33,21 +32,21 @@ def headless(config: BlockConfig) -> bool:
 @pytest.mark.parametrize(("layout", "shape"), LAYOUTS.values(), ids=LAYOUTS)
 def test_a_layout_is_undone(layout: Layout, shape: tuple[int, ...]) -> None:
     theirs = torch.randn(shape)
-    ours = layout.to_ours(theirs)
-    assert torch.equal(layout.to_theirs(ours), theirs)
-    for first, second in zip(layout.to_ours(layout.to_theirs(ours)), ours, strict=True):
+    ours = layout.read(theirs)
+    assert torch.equal(layout.write(ours), theirs)
+    for first, second in zip(layout.read(layout.write(ours)), ours, strict=True):
         assert torch.equal(first, second)
 
 
 def test_where_pairs_go() -> None:
     """Neighbours 2i, 2i + 1 of each head become i, i + K/2 of the same head."""
-    (ours,) = pairs_to_halves(2).to_ours(torch.arange(12))
+    (ours,) = pairs_to_halves(2).read(torch.arange(12))
     assert ours.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
 
 
 def test_where_thirds_go() -> None:
     """GPT-2 multiplies from the other side, and has query, key and value next to each other."""
-    query, key, value = thirds(transposed=True).to_ours(torch.arange(12).reshape(2, 6))
+    query, key, value = thirds(transposed=True).read(torch.arange(12).reshape(2, 6))
     assert query.tolist() == [[0, 6], [1, 7]]
     assert key.tolist() == [[2, 8], [3, 9]]
     assert value.tolist() == [[4, 10], [5, 11]]
@@ -55,36 +54,36 @@ def test_where_thirds_go() -> None:
 
 @pytest.mark.parametrize(("kind", "config"), EVERY, ids=NAMES)
 def test_names_go_there_and_back(kind: str, config: BlockConfig) -> None:
-    foreign, ours = FOREIGN[kind], parameters(random_model(config))
-    rows = foreign.rows(config)
-    theirs = to_their_names(ours, foreign, rows, bare=headless(config))
-    back = to_ours(theirs, foreign, rows, Path("somewhere"))
+    model_type, ours = HF_MODEL_TYPES[kind], parameters(random_model(config))
+    rows = model_type.rows(config)
+    theirs = to_hf(ours, model_type, rows, bare=headless(config))
+    back = from_hf(theirs, model_type, rows, Path("somewhere"))
     assert back.keys() == ours.keys()
     assert all(torch.equal(back[name], ours[name]) for name in ours)
-    again = to_their_names(back, foreign, rows, bare=headless(config))
+    again = to_hf(back, model_type, rows, bare=headless(config))
     assert again.keys() == theirs.keys()
     assert all(torch.equal(again[name], theirs[name]) for name in theirs)
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("kind", HF_MODEL_TYPES)
 def test_every_row_is_used(kind: str) -> None:
     unused: set[tuple[str, ...]] = set()
     used: set[tuple[str, ...]] = set()
     for config in SAMPLES[kind]:
         names = parameters(random_model(config))
-        for row in FOREIGN[kind].rows(config):
-            found = any(_match(row.ours[0], name) is not None for name in names)
-            (used if found else unused).add(row.ours)
+        for row in HF_MODEL_TYPES[kind].rows(config):
+            found = any(_match(row.regard[0], name) is not None for name in names)
+            (used if found else unused).add(row.regard)
     # `part` gives every norm a bias, which RMSNorm has not
     assert {row for row in unused - used if not row[0].endswith("norm.bias")} == set()
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("kind", HF_MODEL_TYPES)
 def test_no_name_is_claimed_twice(kind: str) -> None:
     for config in SAMPLES[kind]:
-        rows = FOREIGN[kind].rows(config)
-        theirs = [row.theirs for row in rows]
-        ours = [name for row in rows for name in row.ours]
+        rows = HF_MODEL_TYPES[kind].rows(config)
+        theirs = [row.hf for row in rows]
+        ours = [name for row in rows for name in row.regard]
         assert len(set(theirs)) == len(theirs)
         assert len(set(ours)) == len(ours)
 
@@ -126,5 +125,5 @@ def test_generation_goes_there_and_back(kind: str, style: Style, generation: Gen
     assert read_model(directory).generation == generation
 
 
-def test_every_foreign_type_has_samples() -> None:
-    assert SAMPLES.keys() == FOREIGN.keys()
+def test_every_model_type_has_samples() -> None:
+    assert SAMPLES.keys() == HF_MODEL_TYPES.keys()

@@ -53,7 +53,7 @@ def test_a_word_has_no_more_than_it_met_and_no_more_than_asked() -> None:
 
 
 def test_nothing_to_learn_from() -> None:
-    with pytest.raises(InputError, match="no pairs"):
+    with pytest.raises(InputError, match="at least one sentence pair"):
         learn([], VOCAB, VOCAB)
 
 
@@ -140,11 +140,11 @@ def test_it_is_kept_with_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("related", "frequent", "said"),
     [
-        (torch.full((VOCAB, 2), VOCAB), torch.tensor([1]), "tokens of a vocabulary of 60"),
-        (torch.full((VOCAB, 2), -2), torch.tensor([1]), "tokens of a vocabulary of 60"),
+        (torch.full((VOCAB, 2), VOCAB), torch.tensor([1]), "tokens outside the vocabulary of 60"),
+        (torch.full((VOCAB, 2), -2), torch.tensor([1]), "tokens outside the vocabulary of 60"),
         (torch.full((VOCAB - 1, 2), 1), torch.tensor([1]), "source vocabulary of 60"),
         (torch.full((VOCAB, 2), 1), torch.tensor([-1]), "source vocabulary of 60"),
-        (torch.full((VOCAB,), 1), torch.tensor([1]), "must hold a table"),
+        (torch.full((VOCAB,), 1), torch.tensor([1]), "must contain a matrix"),
     ],
 )
 def test_one_that_does_not_fit_is_named(

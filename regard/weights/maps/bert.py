@@ -1,4 +1,4 @@
-"""BERT: learned positions, segments, post-norm; heads for masked words and for classes."""
+"""BERT: learned positions, segments, post-norm; heads for masked tokens and for classes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -9,13 +9,13 @@ from regard.weights.maps.settings import (
     activation,
     architecture,
     decimal,
+    hf_activation,
+    hf_labels,
     labels,
     must_be,
     number,
-    their_activation,
-    their_labels,
 )
-from regard.weights.maps.table import Foreign, Row, part, row
+from regard.weights.maps.table import HFModelType, Row, part, row
 
 Head = Literal["none", "masked_lm", "classifier"]
 
@@ -24,7 +24,7 @@ def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> EncoderCon
     must_be(raw, "position_embedding_type", "absolute", "regard's BERT has absolute positions")
     must_be(raw, "is_decoder", False, "regard's BERT is an encoder")
     head = which_head(raw)
-    # transformers' classifier always has a pooler, and would fill a missing one with random numbers
+    # transformers' classifier always has a pooler, and would initialize a missing one randomly
     pooled = head == "classifier" or any(name.endswith("pooler.dense.weight") for name in names)
     return EncoderConfig(
         vocab=number(raw, "vocab_size"),
@@ -51,8 +51,8 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
 
 
 def encoder_settings(config: EncoderConfig) -> dict[str, object]:
-    """What BERT and RoFormer call alike."""
-    if not config.segments:  # theirs looks up segment 0 without asking
+    """The keys that BERT and RoFormer share."""
+    if not config.segments:  # transformers always adds the embedding of segment 0
         raise ConfigError("segments = 0")
     return {
         "vocab_size": config.vocab,
@@ -62,11 +62,11 @@ def encoder_settings(config: EncoderConfig) -> dict[str, object]:
         "intermediate_size": config.inner,
         "max_position_embeddings": config.context,
         "type_vocab_size": config.segments,
-        "hidden_act": their_activation(config.activation),
+        "hidden_act": hf_activation(config.activation),
         "layer_norm_eps": config.norm_eps,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": 0.0,  # regard drops no attention weights
-        **their_labels(config.labels),
+        **hf_labels(config.labels),
     }
 
 
@@ -103,7 +103,7 @@ def embedding_rows(name: str) -> list[Row]:
 
 
 def block_rows(name: str) -> list[Row]:
-    """A block but for its queries and keys, which RoFormer turns."""
+    """A block without its queries and keys, which RoFormer reorders."""
     layer = f"{name}.encoder.layer.*"
     return [
         *part("stack.blocks.*.attention.value", f"{layer}.attention.self.value"),
@@ -123,17 +123,17 @@ def masked_lm_rows() -> list[Row]:
     ]
 
 
-BERT = Foreign(
+BERT = HFModelType(
     "bert",
     EncoderConfig,
     read_settings,
     write_settings,
     rows,
     prefix="bert.",
-    no_weights=(
+    ignored=(
         "bert.embeddings.position_ids",  # 0, 1, 2 … as a tensor, in old files
         "embeddings.position_ids",
-        "cls.seq_relationship.weight",  # does B follow A: pre-training's second task, which no one fine-tunes
+        "cls.seq_relationship.weight",  # next-sentence prediction, the second pre-training task, unused in fine-tuning
         "cls.seq_relationship.bias",
     ),
 )

@@ -1,4 +1,4 @@
-"""GPT-2: pre-norm, learned positions. Its linear weights lie transposed, query, key and value in one."""
+"""GPT-2: pre-norm, learned positions. Linear weights are transposed; query, key and value are one tensor."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,23 +7,23 @@ from regard.weights.maps.settings import (
     activation,
     architecture,
     decimal,
+    hf_activation,
+    hf_labels,
     labels,
     must_be,
     number,
     optional_number,
     switch,
-    their_activation,
-    their_labels,
 )
-from regard.weights.maps.table import TRANSPOSED, Foreign, Row, part, row, thirds
+from regard.weights.maps.table import TRANSPOSED, HFModelType, Row, part, row, thirds
 
 QUERY_KEY_VALUE = ("stack.blocks.*.attention.query", "stack.blocks.*.attention.key", "stack.blocks.*.attention.value")
 
 
 def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> DecoderConfig:
     must_be(raw, "scale_attn_weights", True, "regard scales scores by 1 / sqrt(head width)")
-    must_be(raw, "scale_attn_by_inverse_layer_idx", False, "regard scales every layer alike")
-    must_be(raw, "add_cross_attention", False, "regard's GPT-2 has no encoder to look at")
+    must_be(raw, "scale_attn_by_inverse_layer_idx", False, "regard scales every layer the same way")
+    must_be(raw, "add_cross_attention", False, "regard's GPT-2 has no cross-attention")
     width = number(raw, "n_embd")
     classifier = architecture(raw).endswith("ForSequenceClassification")
     return DecoderConfig(
@@ -54,13 +54,13 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "n_head": config.heads,
         "n_inner": config.inner,
         "n_positions": config.context,
-        "activation_function": their_activation(config.activation),
+        "activation_function": hf_activation(config.activation),
         "layer_norm_epsilon": config.norm_eps,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,  # regard drops no attention weights
         "tie_word_embeddings": config.tied,
-        **their_labels(config.labels),
+        **hf_labels(config.labels),
     }
 
 
@@ -94,15 +94,15 @@ def rows(config: BlockConfig) -> list[Row]:
     ]
 
 
-GPT2 = Foreign(
+GPT2 = HFModelType(
     "gpt2",
     DecoderConfig,
     read_settings,
     write_settings,
     rows,
     prefix="transformer.",
-    no_weights=(
-        "transformer.h.*.attn.bias",  # the look-ahead mask as a tensor, in old files
+    ignored=(
+        "transformer.h.*.attn.bias",  # the causal mask as a tensor, in old files
         "transformer.h.*.attn.masked_bias",
         "h.*.attn.bias",
         "h.*.attn.masked_bias",

@@ -8,14 +8,14 @@ from regard.models.config import BlockConfig, DecoderConfig, RotaryScaling
 from regard.weights.maps.settings import (
     architecture,
     decimal,
+    hf_labels,
     labels,
     must_be,
     number,
     optional_number,
     switch,
-    their_labels,
 )
-from regard.weights.maps.table import Foreign, Row, part, row
+from regard.weights.maps.table import HFModelType, Row, part, row
 
 
 def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> DecoderConfig:
@@ -49,7 +49,7 @@ def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> DecoderCon
 
 
 def rotary_settings(raw: Mapping[str, object]) -> dict[str, Any]:
-    """One table `rope_parameters` since transformers 5; before, `rope_theta` and perhaps `rope_scaling`."""
+    """`rope_parameters` since transformers 5; before, `rope_theta` and an optional `rope_scaling`."""
     table: dict[str, Any] = {}
     if raw.get("rope_theta") is not None:
         table["rope_theta"] = raw["rope_theta"]
@@ -74,7 +74,7 @@ def rotary_scaling(rotary: Mapping[str, Any]) -> RotaryScaling | None:
             high=decimal(rotary, "high_freq_factor", 4.0),
             original_context=number(rotary, "original_max_position_embeddings", 8192),
         )
-    raise ConfigError(f"config.json: the rope type '{kind}' is not known; known are default, linear, llama3")
+    raise ConfigError(f"config.json: unknown rope type '{kind}'; supported are default, linear, llama3")
 
 
 def write_settings(config: BlockConfig) -> dict[str, object]:
@@ -105,10 +105,10 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "mlp_bias": config.feedforward_bias,
         "tie_word_embeddings": config.tied,
         "rope_parameters": rotary,
-        # the same for readers older than transformers 5
+        # the same for versions before transformers 5
         "rope_theta": config.rotary_base,
         "rope_scaling": None if config.rotary_scaling is None else rotary,
-        **their_labels(config.labels),
+        **hf_labels(config.labels),
     }
 
 
@@ -132,12 +132,12 @@ def rows(config: BlockConfig) -> list[Row]:
     ]
 
 
-LLAMA = Foreign(
+LLAMA = HFModelType(
     "llama",
     DecoderConfig,
     read_settings,
     write_settings,
     rows,
     prefix="model.",
-    no_weights=("model.layers.*.self_attn.rotary_emb.inv_freq",),  # the frequencies, in old files
+    ignored=("model.layers.*.self_attn.rotary_emb.inv_freq",),  # the frequencies, in old files
 )

@@ -1,4 +1,4 @@
-"""Marian, which is OPUS-MT: the paper's model, its sinusoids laid out in halves, with a bias on the logits."""
+"""Marian (OPUS-MT): the paper's model, with sines before cosines in its positions and a bias on the logits."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -7,14 +7,14 @@ from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.weights.maps.settings import (
     activation,
     decimal,
+    hf_activation,
     must_be,
     number,
     optional_number,
     same_number,
     switch,
-    their_activation,
 )
-from regard.weights.maps.table import Foreign, Row, part, row, shaped
+from regard.weights.maps.table import HFModelType, Row, part, row, shaped
 
 
 def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> Seq2SeqConfig:
@@ -64,7 +64,7 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "encoder_layers": config.encoder_layers,
         "decoder_layers": config.decoder_layers,
         "max_position_embeddings": config.context,
-        "activation_function": their_activation(config.activation),
+        "activation_function": hf_activation(config.activation),
         "share_encoder_decoder_embeddings": config.tied == "all",
         "tie_word_embeddings": config.tied != "none",
         "scale_embedding": config.scale_embeddings,
@@ -104,33 +104,33 @@ def embedding_rows(config: Seq2SeqConfig) -> list[Row]:
             ]
 
 
-def block_rows(ours: str, theirs: str) -> list[Row]:
+def block_rows(regard: str, hf: str) -> list[Row]:
     return [
-        *attention_rows(f"{ours}.attention", f"{theirs}.self_attn"),
-        *part(f"{ours}.attention_residual.norm", f"{theirs}.self_attn_layer_norm"),
-        *part(f"{ours}.feedforward.up", f"{theirs}.fc1"),
-        *part(f"{ours}.feedforward.down", f"{theirs}.fc2"),
-        *part(f"{ours}.feedforward_residual.norm", f"{theirs}.final_layer_norm"),
+        *attention_rows(f"{regard}.attention", f"{hf}.self_attn"),
+        *part(f"{regard}.attention_residual.norm", f"{hf}.self_attn_layer_norm"),
+        *part(f"{regard}.feedforward.up", f"{hf}.fc1"),
+        *part(f"{regard}.feedforward.down", f"{hf}.fc2"),
+        *part(f"{regard}.feedforward_residual.norm", f"{hf}.final_layer_norm"),
     ]
 
 
-def attention_rows(ours: str, theirs: str) -> list[Row]:
+def attention_rows(regard: str, hf: str) -> list[Row]:
     return [
-        *part(f"{ours}.query", f"{theirs}.q_proj"),
-        *part(f"{ours}.key", f"{theirs}.k_proj"),
-        *part(f"{ours}.value", f"{theirs}.v_proj"),
-        *part(f"{ours}.output", f"{theirs}.out_proj"),
+        *part(f"{regard}.query", f"{hf}.q_proj"),
+        *part(f"{regard}.key", f"{hf}.k_proj"),
+        *part(f"{regard}.value", f"{hf}.v_proj"),
+        *part(f"{regard}.output", f"{hf}.out_proj"),
     ]
 
 
-MARIAN = Foreign(
+MARIAN = HFModelType(
     "marian",
     Seq2SeqConfig,
     read_settings,
     write_settings,
     rows,
-    no_weights=(
-        "model.encoder.embed_positions.weight",  # the sines and cosines, which are no weights
+    ignored=(
+        "model.encoder.embed_positions.weight",  # sines and cosines, which are computed
         "model.decoder.embed_positions.weight",
     ),
 )

@@ -1,4 +1,4 @@
-"""RoFormer: BERT with rotary positions. Its rotary pairs are neighbours, ours are halves of a head."""
+"""RoFormer: BERT with rotary positions. It rotates neighbouring features, regard the two halves of a head."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from regard.models.config import BlockConfig, EncoderConfig
 from regard.weights.maps.bert import block_rows, embedding_rows, encoder_settings, masked_lm_rows, which_head
 from regard.weights.maps.settings import activation, decimal, labels, must_be, number
-from regard.weights.maps.table import Foreign, Row, pairs_to_halves, part
+from regard.weights.maps.table import HFModelType, Row, pairs_to_halves, part
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> EncoderConfig:
-    must_be(raw, "rotary_value", False, "regard turns queries and keys only")
+    must_be(raw, "rotary_value", False, "regard rotates queries and keys only")
     must_be(raw, "is_decoder", False, "regard's RoFormer is an encoder")
     width, head = number(raw, "hidden_size"), which_head(raw)
     if raw.get("embedding_size") is not None:
@@ -35,7 +35,7 @@ def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> EncoderCon
         embedding_norm=True,
         dropout=decimal(raw, "hidden_dropout_prob", 0.1),
         head=head,
-        # its classifier has a dense layer of its own, which is BERT's pooler with another activation
+        # the dense layer of its classifier is BERT's pooler with another activation
         pooler=act if head == "classifier" else "none",
         labels=labels(raw) if head == "classifier" else (),
     )
@@ -75,15 +75,15 @@ def computed(config: BlockConfig) -> dict[str, Tensor]:
     }
 
 
-ROFORMER = Foreign(
+ROFORMER = HFModelType(
     "roformer",
     EncoderConfig,
     read_settings,
     write_settings,
     rows,
     prefix="roformer.",
-    no_weights=(
-        "roformer.encoder.embed_positions.weight",  # the sines and cosines, which are no weights
+    ignored=(
+        "roformer.encoder.embed_positions.weight",  # sines and cosines, which are computed
         "encoder.embed_positions.weight",
     ),
     computed=computed,

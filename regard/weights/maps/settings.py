@@ -1,4 +1,4 @@
-"""Reading the settings of `transformers`, key by key: only keys that are asked for here mean anything."""
+"""Read the settings of `transformers` key by key; keys that no function here reads are ignored."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeVar, get_args
@@ -10,7 +10,7 @@ from regard.plural import counted
 Plain = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Value = TypeVar("Value")
 
-THEIR_ACTIVATIONS: dict[str, Plain] = {
+HF_ACTIVATIONS: dict[str, Plain] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -32,7 +32,7 @@ def number(raw: Mapping[str, object], key: str, default: int | None = None, *, l
 
 
 def numbers(raw: Mapping[str, object], key: str) -> tuple[int, ...]:
-    """One or a list of them, or none."""
+    """A number, a list of numbers, or nothing."""
     value = raw.get(key, [])
     listed = value if isinstance(value, list) else [value]
     if not all(isinstance(one, int) and not isinstance(one, bool) for one in listed):
@@ -60,26 +60,26 @@ def switch(raw: Mapping[str, object], key: str, default: bool) -> bool:
 
 def activation(raw: Mapping[str, object], key: str, default: str) -> Plain:
     value = str(raw.get(key, default))
-    if value not in THEIR_ACTIVATIONS:
-        raise ConfigError(f"config.json: '{key}' is '{value}'; known are {', '.join(THEIR_ACTIVATIONS)}")
-    return THEIR_ACTIVATIONS[value]
+    if value not in HF_ACTIVATIONS:
+        raise ConfigError(f"config.json: '{key}' is '{value}'; supported are {', '.join(HF_ACTIVATIONS)}")
+    return HF_ACTIVATIONS[value]
 
 
-def their_activation(ours: Activation) -> str:
-    if ours not in get_args(Plain):
-        raise ConfigError(f"activation = {ours!r}")
-    return next(name for name, known in THEIR_ACTIVATIONS.items() if known == ours)
+def hf_activation(activation: Activation) -> str:
+    if activation not in get_args(Plain):
+        raise ConfigError(f"activation = {activation!r}")
+    return next(name for name, known in HF_ACTIVATIONS.items() if known == activation)
 
 
 def must_be(raw: Mapping[str, object], key: str, value: object, why: str) -> None:
-    """A setting that regard knows in one form only."""
+    """Refuse any other value of a setting that regard supports in one form only."""
     if raw.get(key, value) != value:
         raise ConfigError(f"config.json: '{key}' is {raw[key]!r}, but {why}")
 
 
 def same_number(raw: Mapping[str, object], first: str, second: str) -> int:
     if number(raw, first) != number(raw, second):
-        raise ConfigError(f"config.json: '{first}' and '{second}' differ; regard builds both sides alike")
+        raise ConfigError(f"config.json: '{first}' and '{second}' differ; regard requires them to be equal")
     return number(raw, first)
 
 
@@ -89,7 +89,7 @@ def architecture(raw: Mapping[str, object]) -> str:
 
 
 def labels(raw: Mapping[str, object]) -> tuple[str, ...]:
-    """The names of the classes, in order; transformers leaves the table out where there are two unnamed ones."""
+    """The names of the classes in order; transformers omits the table for two unnamed classes."""
     table = raw.get("id2label")
     if not isinstance(table, dict):
         return tuple(f"LABEL_{i}" for i in range(number(raw, "num_labels", 2)))
@@ -100,10 +100,10 @@ def labels(raw: Mapping[str, object]) -> tuple[str, ...]:
         raise ConfigError(f"config.json: 'id2label' has {entries}, but none for {error}") from None
 
 
-def their_labels(ours: tuple[str, ...]) -> dict[str, object]:
-    if not ours:
+def hf_labels(labels: tuple[str, ...]) -> dict[str, object]:
+    if not labels:
         return {}
     return {
-        "id2label": {str(i): name for i, name in enumerate(ours)},
-        "label2id": {name: i for i, name in enumerate(ours)},
+        "id2label": {str(i): name for i, name in enumerate(labels)},
+        "label2id": {name: i for i, name in enumerate(labels)},
     }

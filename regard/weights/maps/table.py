@@ -1,8 +1,8 @@
-"""The shape of a name table: rows of (ours, theirs), read in both directions.
+"""Tables of tensor names: rows of (regard's name, Hugging Face's name), read in both directions.
 
-A `*` stands for a block's number. Where the numbers themselves lie differently, the row says how in both
-directions; everything else is a plain renaming. A tensor that no row knows is an error. A plain renaming works on
-numpy's arrays just as well, for who does without torch.
+A `*` stands for the number of a block. Where the numbers are arranged differently, the row has a `Layout` that
+converts in both directions; every other row only renames. A tensor without a row is an error. Renaming works on numpy
+arrays too, without torch.
 """
 
 from __future__ import annotations
@@ -21,147 +21,150 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Numbers = TypeVar("Numbers")
-"""Tensors, or arrays."""
+"""Tensors or arrays."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one of their tensors lies in memory, against ours (one or several)."""
+    """How a tensor is arranged in a file, compared with regard's tensors (one or several)."""
 
-    to_ours: Callable[[Tensor], Sequence[Tensor]]
-    to_theirs: Callable[[Sequence[Tensor]], Tensor]
+    read: Callable[[Tensor], Sequence[Tensor]]
+    """The file's tensor -> regard's tensors."""
+    write: Callable[[Sequence[Tensor]], Tensor]
+    """regard's tensors -> the file's tensor."""
 
 
 @dataclass(frozen=True)
 class Row:
-    ours: tuple[str, ...]
-    theirs: str
+    regard: tuple[str, ...]
+    hf: str
     layout: Layout
     copies: tuple[str, ...] = ()
-    """Other names under which the same, shared tensor may lie in their files."""
+    """Other names that the same, tied tensor may have in Hugging Face's files."""
 
 
 @dataclass(frozen=True)
-class Foreign:
-    """Everything that regard knows of one model type of `transformers`."""
+class HFModelType:
+    """A `model_type` of transformers: its settings and its table of names."""
 
-    model_type: str
-    kind: type[BlockConfig]
-    """The settings, and with them the family, that it becomes here."""
+    name: str
+    config_type: type[BlockConfig]
+    """regard's settings for it, and so its family."""
     read_settings: Callable[[Mapping[str, object], Iterable[str]], BlockConfig]
-    """Their config.json and the names of their tensors -> our settings."""
+    """Raw config.json and the names of the tensors -> regard's settings."""
     write_settings: Callable[[BlockConfig], dict[str, object]]
     rows: Callable[[BlockConfig], list[Row]]
     prefix: str = ""
-    """What stands before the base model's names where there is a head, and is left out where there is none."""
-    no_weights: tuple[str, ...] = ()
-    """Tensors in their files that are no weights or that no task of ours needs."""
+    """Prefix of the base model's names in a model with a head; a base model is saved without it."""
+    ignored: tuple[str, ...] = ()
+    """Tensors in the files that are not weights, or that regard has no use for."""
     computed: Callable[[BlockConfig], dict[str, Tensor]] = lambda config: {}
-    """Those of them that a reader of theirs would miss."""
+    """Ignored tensors that transformers requires in a file."""
 
 
-SAME = Layout(lambda theirs: [theirs], lambda ours: ours[0])
-TRANSPOSED = Layout(lambda theirs: [theirs.t()], lambda ours: ours[0].t())
+SAME = Layout(lambda stored: [stored], lambda tensors: tensors[0])
+TRANSPOSED = Layout(lambda stored: [stored.t()], lambda tensors: tensors[0].t())
 
 
-def shaped(ours: tuple[int, ...], theirs: tuple[int, ...]) -> Layout:
-    """The same numbers under another shape."""
+def shaped(regard: tuple[int, ...], hf: tuple[int, ...]) -> Layout:
+    """The same numbers in another shape."""
 
-    def to_ours(tensor: Tensor) -> Sequence[Tensor]:
-        if tensor.shape != theirs:  # as many numbers in a third shape are not the same numbers
+    def read(stored: Tensor) -> Sequence[Tensor]:
+        if stored.shape != hf:  # a third shape with as many numbers is an error, not something to reshape
             raise ValueError
-        return [tensor.reshape(ours)]
+        return [stored.reshape(regard)]
 
-    return Layout(to_ours, lambda tensors: tensors[0].reshape(theirs))
+    return Layout(read, lambda tensors: tensors[0].reshape(hf))
 
 
 def thirds(*, transposed: bool) -> Layout:
     """Query, key and value in one tensor, one after the other along the last axis (GPT-2)."""
 
-    def to_ours(theirs: Tensor) -> Sequence[Tensor]:
-        return [third.t() if transposed else third for third in theirs.tensor_split(3, dim=-1)]
+    def read(stored: Tensor) -> Sequence[Tensor]:
+        return [third.t() if transposed else third for third in stored.tensor_split(3, dim=-1)]
 
-    def to_theirs(ours: Sequence[Tensor]) -> Tensor:
+    def write(tensors: Sequence[Tensor]) -> Tensor:
         import torch
 
-        return torch.cat([third.t() if transposed else third for third in ours], dim=-1)
+        return torch.cat([third.t() if transposed else third for third in tensors], dim=-1)
 
-    return Layout(to_ours, to_theirs)
+    return Layout(read, write)
 
 
 def pairs_to_halves(heads: int) -> Layout:
-    """Rotary pairs (2i, 2i + 1) of each head <-> our pairs (i, i + K/2), by reordering the rows of a projection."""
+    """Rotary pairs (2i, 2i + 1) of each head <-> regard's pairs (i, i + K/2): reorders the rows of a projection."""
 
-    def to_ours(theirs: Tensor) -> Sequence[Tensor]:
-        return [theirs.reshape(heads, -1, 2, *theirs.shape[1:]).transpose(1, 2).reshape(theirs.shape)]
+    def read(stored: Tensor) -> Sequence[Tensor]:
+        return [stored.reshape(heads, -1, 2, *stored.shape[1:]).transpose(1, 2).reshape(stored.shape)]
 
-    def to_theirs(ours: Sequence[Tensor]) -> Tensor:
-        return ours[0].reshape(heads, 2, -1, *ours[0].shape[1:]).transpose(1, 2).reshape(ours[0].shape)
+    def write(tensors: Sequence[Tensor]) -> Tensor:
+        (tensor,) = tensors
+        return tensor.reshape(heads, 2, -1, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
 
-    return Layout(to_ours, to_theirs)
-
-
-def row(ours: str, theirs: str, layout: Layout = SAME, *, copies: tuple[str, ...] = ()) -> Row:
-    return Row((ours,), theirs, layout, copies)
+    return Layout(read, write)
 
 
-def part(ours: str, theirs: str, layout: Layout = SAME) -> list[Row]:
-    """The weight and the bias of a linear part or a norm. (A bias is a vector: nothing to transpose.)"""
+def row(regard: str, hf: str, layout: Layout = SAME, *, copies: tuple[str, ...] = ()) -> Row:
+    return Row((regard,), hf, layout, copies)
+
+
+def part(regard: str, hf: str, layout: Layout = SAME) -> list[Row]:
+    """The weight and the bias of a linear layer or a norm. (A bias is a vector: there is nothing to transpose.)"""
     bias_layout = SAME if layout is TRANSPOSED else layout
     return [
-        row(f"{ours}.weight", f"{theirs}.weight", layout),
-        row(f"{ours}.bias", f"{theirs}.bias", bias_layout),
+        row(f"{regard}.weight", f"{hf}.weight", layout),
+        row(f"{regard}.bias", f"{hf}.bias", bias_layout),
     ]
 
 
-def to_ours(theirs: Mapping[str, Numbers], foreign: Foreign, rows: list[Row], where: Path) -> dict[str, Numbers]:
-    """Their tensors under our names."""
-    bare = not any(name.startswith(foreign.prefix) for name in theirs)  # a base model, saved without its prefix
-    left = {name: tensor for name, tensor in theirs.items() if not _matches_any(foreign.no_weights, name)}
-    ours: dict[str, Numbers] = {}
+def from_hf(
+    hf_tensors: Mapping[str, Numbers], model_type: HFModelType, rows: list[Row], where: Path
+) -> dict[str, Numbers]:
+    """Hugging Face's tensors under regard's names."""
+    bare = not any(name.startswith(model_type.prefix) for name in hf_tensors)  # a base model, saved without its prefix
+    left = {name: tensor for name, tensor in hf_tensors.items() if not _matches_any(model_type.ignored, name)}
+    tensors: dict[str, Numbers] = {}
     for entry in rows:
-        for pattern in (entry.theirs, *entry.copies):
-            pattern = pattern.removeprefix(foreign.prefix) if bare else pattern
+        for pattern in (entry.hf, *entry.copies):
+            pattern = pattern.removeprefix(model_type.prefix) if bare else pattern
             for name in list(left):
                 number = _match(pattern, name)
                 if number is None:
                     continue
-                tensor = left.pop(name)
-                names = [our_name.replace("*", number) for our_name in entry.ours]
-                if names[0] not in ours:  # else it is another copy of a shared tensor
-                    ours.update(zip(names, _laid_out(entry, tensor, name, where), strict=True))
+                stored = left.pop(name)
+                names = [regard_name.replace("*", number) for regard_name in entry.regard]
+                if names[0] not in tensors:  # otherwise it is another copy of a tied tensor
+                    tensors.update(zip(names, _convert(entry, stored, name, where), strict=True))
     if left:
         first = ", ".join(sorted(left)[:3])
-        raise WeightsError(
-            f"{where}: no part of the model is called {first} ({counted(len(left), 'tensor')} left over)"
-        )
-    return ours
+        raise WeightsError(f"{where}: unknown tensors: {first} ({counted(len(left), 'tensor')} left over)")
+    return tensors
 
 
-def to_theirs(ours: Mapping[str, Tensor], foreign: Foreign, rows: list[Row], *, bare: bool) -> dict[str, Tensor]:
-    """Our tensors under their names."""
-    left, theirs = dict(ours), {}
+def to_hf(tensors: Mapping[str, Tensor], model_type: HFModelType, rows: list[Row], *, bare: bool) -> dict[str, Tensor]:
+    """regard's tensors under Hugging Face's names. `bare` leaves out the prefix, for a model without a head."""
+    left, hf_tensors = dict(tensors), {}
     for entry in rows:
         for name in list(left):
-            number = _match(entry.ours[0], name)
+            number = _match(entry.regard[0], name)
             if number is None:
                 continue
-            tensors = [left.pop(our_name.replace("*", number)) for our_name in entry.ours]
-            their_name = entry.theirs.removeprefix(foreign.prefix) if bare else entry.theirs
-            theirs[their_name.replace("*", number)] = entry.layout.to_theirs(tensors)
-    assert not left, f"{foreign.model_type} has no name for {sorted(left)[:3]}"
-    return theirs
+            found = [left.pop(regard_name.replace("*", number)) for regard_name in entry.regard]
+            hf_name = entry.hf.removeprefix(model_type.prefix) if bare else entry.hf
+            hf_tensors[hf_name.replace("*", number)] = entry.layout.write(found)
+    assert not left, f"{model_type.name} has no name for {sorted(left)[:3]}"
+    return hf_tensors
 
 
-def _laid_out(entry: Row, tensor: Any, name: str, where: Path) -> Sequence[Any]:
+def _convert(entry: Row, stored: Any, name: str, where: Path) -> Sequence[Any]:
     try:
-        return entry.layout.to_ours(tensor)
-    except (RuntimeError, ValueError):  # a shape that cannot be cut or reordered like this
-        raise WeightsError(f"{where}: '{name}' has the unexpected shape {list(tensor.shape)}") from None
+        return entry.layout.read(stored)
+    except (RuntimeError, ValueError):  # a shape that cannot be split or reordered
+        raise WeightsError(f"{where}: '{name}' has the unexpected shape {list(stored.shape)}") from None
 
 
 def _match(pattern: str, name: str) -> str | None:
-    """The block's number where `name` fits, '' where the pattern has none, None where it does not fit."""
+    """The number of the block if `name` matches, '' if the pattern has none, None if it does not match."""
     found = re.fullmatch(re.escape(pattern).replace(r"\*", "([0-9]+)"), name)
     if found is None:
         return None

@@ -7,13 +7,13 @@ from regard.weights.maps.settings import (
     activation,
     architecture,
     decimal,
+    hf_activation,
+    hf_labels,
     labels,
     number,
     switch,
-    their_activation,
-    their_labels,
 )
-from regard.weights.maps.table import Foreign, Row, part, row, shaped
+from regard.weights.maps.table import HFModelType, Row, part, row, shaped
 
 
 def read_settings(raw: Mapping[str, object], names: Iterable[str]) -> VisionConfig:
@@ -46,25 +46,25 @@ def write_settings(config: BlockConfig) -> dict[str, object]:
         "image_size": config.image,
         "patch_size": config.patch,
         "num_channels": config.channels,
-        "hidden_act": their_activation(config.activation),
+        "hidden_act": hf_activation(config.activation),
         "layer_norm_eps": config.norm_eps,
         "qkv_bias": config.attention_bias,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": 0.0,  # regard drops no attention weights
-        **their_labels(config.labels),
+        **hf_labels(config.labels),
     }
 
 
 def rows(config: BlockConfig) -> list[Row]:
     assert isinstance(config, VisionConfig)
-    places = (config.image // config.patch) ** 2 + 1
+    positions = (config.image // config.patch) ** 2 + 1
     layer, block = "vit.encoder.layer.*", "stack.blocks.*"
     return [
         row("class_token", "vit.embeddings.cls_token", shaped((config.width,), (1, 1, config.width))),
         row(
             "positions.weight",
             "vit.embeddings.position_embeddings",
-            shaped((places, config.width), (1, places, config.width)),
+            shaped((positions, config.width), (1, positions, config.width)),
         ),
         *part("patches.projection", "vit.embeddings.patch_embeddings.projection"),
         *part(f"{block}.attention_residual.norm", f"{layer}.layernorm_before"),
@@ -80,15 +80,15 @@ def rows(config: BlockConfig) -> list[Row]:
     ]
 
 
-VIT = Foreign(
+VIT = HFModelType(
     "vit",
     VisionConfig,
     read_settings,
     write_settings,
     rows,
     prefix="vit.",
-    no_weights=(
-        "pooler.dense.weight",  # a headless ViT's extra layer on the class token, which the classifier never sees
+    ignored=(
+        "pooler.dense.weight",  # an extra layer on the class token of a ViT without a head, unused by the classifier
         "pooler.dense.bias",
     ),
 )
