@@ -9,21 +9,23 @@ the source has not; everything that must survive is there as often as it was. En
 
 import argparse
 import random
+import re
 import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from regard.cpu import capabilities, threads
 from regard.decoding.guard import ROUNDS, rounds
-from regard.translate.document_translator import DocumentTranslator, TranslationOptions, load_translator
+from regard.translate.document_translator import DocumentTranslator, load_translator
 from regard.translate.formats.files import Format, parse
+from regard.translate.options import TranslationOptions
 from regard.translate.passage import Passage
-from regard.translate.protect import intact, spans
+from regard.translate.protect import spans
 
 SENTENCES = {
     "en": "the cat sat on a mat and I ate an apple because Tom said it would rain tomorrow in Boston",
@@ -136,10 +138,10 @@ def inputs(count: int, seed: int) -> list[tuple[str, str]]:
 def complaints(interpreter: DocumentTranslator, text: str, to: str, form: Format) -> list[str]:
     """What is wrong with what comes out for one text."""
     document = parse(text, form, source=None, target=to)
-    found = interpreter.render(document.passages, TranslationOptions(to=to))
+    found = interpreter.translate_passages(document.passages, TranslationOptions(to=to))
     written = document.render([one.passage for one in found])
     wrong = []
-    encode = interpreter.translator.tokenizer.encode
+    encode = interpreter.model.tokenizer.encode
     for passage, one in zip(document.passages, found, strict=True):
         if rounds(encode(one.text)[:2000]) > max(ROUNDS, rounds(encode(passage.text)[:2000]) + 2):
             wrong.append("loop")
@@ -150,6 +152,23 @@ def complaints(interpreter: DocumentTranslator, text: str, to: str, form: Format
     if form == "plain" and len(written.split("\n")) != len(text.split("\n")):
         wrong.append("lines")
     return wrong
+
+
+def intact(source_kept: Sequence[str], text: str) -> bool:
+    """Whether the text has each kept string at least as often as all kept strings together, in any order.
+
+    Of "%s" and "%s)", the text must have "%s" twice: the one in "%s)" cannot stand for the other. A digit at the edge
+    of a kept string must not touch another digit: "5" is not in "15", nor in "5" and "7" that became "57".
+    """
+    together = "".join(source_kept)
+    border = next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in together)
+    together = border.join(source_kept)
+    for kept in set(source_kept) - {""}:
+        before, after = (r"(?<!\d)" if kept[0].isdecimal() else ""), (r"(?!\d)" if kept[-1].isdecimal() else "")
+        pattern = re.compile(before + re.escape(kept) + after)
+        if len(pattern.findall(text)) < len(pattern.findall(together)):
+            return False
+    return True
 
 
 def kept(passage: Passage) -> list[str]:

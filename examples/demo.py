@@ -66,7 +66,7 @@ def coloured(found: TranslationResult) -> Text:
 def show_alignment(box: DocumentTranslator) -> None:
     """Which words of the source each word of the translation looked at, by cross-attention; and the same as a page."""
     source, to = PICTURE
-    model = box.translator
+    model = box.model
     found = model.translations([source], to=to)[0][0]
     looks = model.attention_of_words(found)
     read, written = source.split(), found.text.split()

@@ -36,7 +36,7 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     from regard.io import write_json
     from regard.translate.confidence import FILE
 
-    translator = options.load_translator(directory, device).translator
+    translator = options.load_translator(directory, device).model
     pairs = [(one, other) for one, other in aligned(source, target) if one and other]
     if len(pairs) < LEAST:
         raise UsageError(f"{counted(len(pairs), 'pair')} are too few to fit anything on; take {LEAST} at least")

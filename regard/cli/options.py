@@ -17,7 +17,8 @@ from regard.errors import ConfigError, InputError, UsageError
 if TYPE_CHECKING:
     from regard.decoding.settings import SearchSettings
     from regard.tasks.base import Model
-    from regard.translate.document_translator import DocumentTranslator, TranslationOptions
+    from regard.translate.document_translator import DocumentTranslator
+    from regard.translate.options import TranslationOptions
 
 Decorated = Callable[..., Any]
 
@@ -182,8 +183,8 @@ def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 def make_translation_options(
     given: dict[str, Any], search: dict[str, Any], *, links: bool = False
 ) -> "TranslationOptions":
-    from regard.translate.document_translator import TranslationOptions
     from regard.translate.glossary import Glossary
+    from regard.translate.options import TranslationOptions
 
     for name, low, high in (("min_confidence", 0, 1), ("alternatives", 0, MAX_ALTERNATIVES)):
         if given[name] is not None and not low <= given[name] <= high:
@@ -194,8 +195,8 @@ def make_translation_options(
         glossary=Glossary.read(given["glossary"]) if given["glossary"] else None,
         min_confidence=given["min_confidence"] or 0.0,
         alternatives=given["alternatives"] or 0,
-        links=links,
-        search=search,
+        align=links,
+        search={name: value for name, value in search.items() if name != "n_best"},
     )
 
 

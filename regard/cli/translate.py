@@ -14,8 +14,9 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.tasks import TranslationModel
     from regard.tasks.base import Translation
-    from regard.translate.document_translator import DocumentTranslator, TranslationOptions
+    from regard.translate.document_translator import DocumentTranslator
     from regard.translate.formats.files import Format
+    from regard.translate.options import TranslationOptions
     from regard.translate.result import TranslationResult
 
 
@@ -69,7 +70,7 @@ def command(
     options.check_output(target, source)
     wished, search = options.split_options(rest)
     interpreter = options.load_translator(directory, device)
-    options.search_settings(interpreter.translator, search)
+    options.search_settings(interpreter.model, search)
     plain = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
     if plain and (given := [name for name in ("glossary", "min_confidence", "alternatives") if wished[name]]):
         raise UsageError(f"--{given[0].replace('_', '-')} does not go with --as-is, --n-best or --temperature")
@@ -79,7 +80,7 @@ def command(
     with output.line_writer(target) as say:
         lines = options.read_texts(texts, source)
         if plain:
-            found = searched(interpreter.translator, lines, as_json, align, {"to": wishes.to, **search})
+            found = searched(interpreter.model, lines, as_json, align, {"to": wishes.to, **search})
         else:
             found = rendered(interpreter, lines, as_json, align, form, wishes)
         for line in found:
@@ -103,7 +104,9 @@ def rendered(
     for batch in batches:
         documents = [parse(line.text, form, source=wishes.source, target=wishes.to) for line in batch]
         with options.locate_errors(batch):
-            found = iter(interpreter.render([one for document in documents for one in document.passages], wishes))
+            found = iter(
+                interpreter.translate_passages([one for document in documents for one in document.passages], wishes)
+            )
         for line, document in zip(batch, documents, strict=True):
             parts = [next(found) for _ in document.passages]
             text = document.render([part.passage for part in parts])

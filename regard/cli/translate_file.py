@@ -42,7 +42,7 @@ def command(source: Path, target: Path, directory: Path | None, device: str, for
     wished, search = options.split_options(rest)
     text, encoding = files.read_text(source)
     interpreter = options.load_translator(directory, device)
-    options.search_settings(interpreter.translator, search)
+    options.search_settings(interpreter.model, search)
     wishes = options.make_translation_options(wished, search)
     interpreter.check(wishes)
     try:
@@ -52,11 +52,11 @@ def command(source: Path, target: Path, directory: Path | None, device: str, for
     passages = document.passages
     if wishes.source is None:  # once for all of it: "Menu" and "Version" by themselves are anybody's
         sample = "\n".join(one.text for one in passages)[:SAMPLE]
-        wishes = replace(wishes, source=interpreter.language_of(sample, wishes))
+        wishes = replace(wishes, source=interpreter.source_language(sample, wishes))
     found = []
     with output.progress(len(passages)) as bar:
         for start in range(0, len(passages), AT_ONCE):
-            found += interpreter.render(passages[start : start + AT_ONCE], wishes)
+            found += interpreter.translate_passages(passages[start : start + AT_ONCE], wishes)
             bar.update(len(found), "passages")
     files.write_text(target, document.render([one.passage for one in found]), encoding)
     sentences = [sentence for one in found for sentence in one.sentences]

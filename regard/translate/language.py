@@ -36,6 +36,8 @@ TRUST = 0.2
 """Parts overlap and say the same thing several times; this makes probabilities come true about as often as they say."""
 HUNDREDTHS = 100
 """Scores are kept as whole hundredths, which makes the file small and reading it exact."""
+CERTAINTY = 0.8
+"""Probability from which a language is believed although somebody named another one."""
 LARGEST = 100 * HUNDREDTHS
 """Of a score: more would mean samples of e^100 words."""
 FORMAT = "regard languages 1"
@@ -90,6 +92,11 @@ class Languages:
         shares = [math.exp((total - best) * TRUST / HUNDREDTHS) for total in sums]
         found = [(language, share / sum(shares)) for language, share in zip(self.known, shares, strict=True)]
         return sorted(found, key=lambda pair: -pair[1])
+
+    def is_other_than(self, language: str, text: str) -> bool:
+        """Whether the text is in another language than this one, beyond doubt."""
+        best, probability = self.detect(text)[0]
+        return best != language and probability >= CERTAINTY
 
 
 def _words(text: str) -> Iterator[str]:

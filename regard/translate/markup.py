@@ -1,43 +1,46 @@
-"""The marks of a passage, put into its translation, from which word became which.
+"""Puts the marks of a passage into its translation, guided by the word alignment.
 
     "Click <b>here</b>."  "Hier klicken."  Click -> klicken, here -> Hier   ->   "<b>Hier</b> klicken."
 
-    map      what became what, in pieces that marks can go around (wordmap.py)
+    map      what became what, in units that marks can enclose (alignment_map.py)
     tree     pairs and single marks, nested as in the source
-    wanted   for each pair the smallest run of words that holds what its own became: upwards, children first
-    settled  the same, without overlaps and inside what the parents got: downwards
+    desired  for each pair, the smallest run of units that holds what its words became: bottom-up
+    settled  the same, without overlaps and inside the parent's run: top-down
     written  marks again
 
-No mark is lost and pairs stay nested as they were, whatever the links are.
+No mark is lost, and pairs stay nested as they were, whatever the alignment links are.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from regard.translate.alignment_map import Cell, WordMap, hull
+from regard.translate.alignment_map import AlignmentMap, Cell, copied_spans, hull
 from regard.translate.passage import Link, Mark, Passage, Span
 
 
-def place(source: Passage, target: str, links: Sequence[Link]) -> Passage:
-    """The translation with the marks of the source; links say which stretch of the source became which of the target.
+def place_marks(source: Passage, target: str, links: Sequence[Link]) -> Passage:
+    """The translation `target` with the marks of the source, placed by alignment links.
 
-    A stretch that is linked as one is cut around what is fixed in it and was copied; else only where the source's marks
-    cut it, and only if it was copied (so that H<sub>2</sub>O stays) or at the signs around its word. Where nothing is
-    linked, words are linked by their order.
+    A linked span is split around the fixed spans that were copied from it. It is split elsewhere only where the source
+    has marks, and only if it was copied (so H<sub>2</sub>O survives) or at the punctuation around its word. Without
+    links, words are linked in order.
     """
     if target == source.text:
         return Passage(target, source.marks, source.fixed)
-    words = WordMap(source, target, links)
+    if not source.marks:
+        return Passage(target, fixed=tuple(sorted(copy for _, copy in copied_spans(source, target, links))))
+    alignment = AlignmentMap(source, target, links)
     nodes = _tree(source)
-    _want(nodes, words)
-    _settle(nodes[0], words)
-    return Passage(target, tuple(_written(nodes[0], words)), tuple(sorted(there for _, there in words.copies)))
+    _find_desired_runs(nodes, alignment)
+    _settle(nodes[0], alignment)
+    marks = tuple(_written(nodes[0], alignment))
+    return Passage(target, marks, tuple(sorted(copy for _, copy in alignment.copies)))
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class _Node:
-    """A pair with what is inside it, or a single mark; the root is a pair without marks around everything."""
+    """A pair of marks with what is inside it, or a single mark. The root is a pair without marks around everything."""
 
     opening: Mark | None
     start: int
@@ -45,15 +48,15 @@ class _Node:
     parent: "_Node | None" = None
     closing: Mark | None = None
     inside: list["_Node"] = field(default_factory=list)
-    wanted: Span | None = None
+    desired: Span | None = None
     run: Span | None = None
-    """Its atoms, or None: it has no text around which it could go."""
+    """The atoms that it encloses; None if it has no text to enclose."""
     gap: tuple[int, int] = (0, 0)
-    """Where it goes without text: before the atom of this number, 0: close to that, -1: close to the one before it."""
+    """Its position without text: before the atom of this index, next to that atom (0) or to the one before it (-1)."""
 
 
 def _tree(source: Passage) -> list[_Node]:
-    """Parents before children, in the order of the source. What is never closed or never opened stands for itself."""
+    """The nodes in source order, parents before children. A mark that is never closed, or never opened, is single."""
     root = _Node(None, 0, len(source.text))
     nodes, stack = [root], [root]
     for mark in source.marks:
@@ -74,139 +77,139 @@ def _tree(source: Passage) -> list[_Node]:
     return nodes
 
 
-# --- where pairs want to be
+# --- bottom-up: the run that each pair should enclose
 
 
-def _want(nodes: Sequence[_Node], words: WordMap) -> None:
-    """What became of the words within each pair; a pair around everything wants everything."""
+def _find_desired_runs(nodes: Sequence[_Node], words: AlignmentMap) -> None:
+    """What the words within each pair became; a pair around everything encloses everything."""
     pairs = [node for node in nodes if words.ink_after[node.start] < node.end]
-    _share_out(pairs, words.cells)
+    _assign_cells(pairs, words.cells)
     for node in reversed(pairs):
         if not words.ink_before[node.start] and words.ink_after[node.end] == len(words.ink_after) - 1:
-            node.wanted = 0, len(words.atoms)
-        elif node.wanted:
-            node.wanted = _with_signs(node, node.wanted, words)
+            node.desired = 0, len(words.atoms)
+        elif node.desired:
+            node.desired = _with_punctuation(node, node.desired, words)
         else:
-            node.wanted = _without_links(node, words)
-        if node.wanted and node.parent:
-            node.parent.wanted = hull(node.parent.wanted, node.wanted)
+            node.desired = _without_links(node, words)
+        if node.desired and node.parent:
+            node.parent.desired = hull(node.parent.desired, node.desired)
 
 
-def _without_links(node: _Node, words: WordMap) -> Span | None:
-    """For a part of a word, what became of the whole word; for signs, signs in the same place."""
+def _without_links(node: _Node, words: AlignmentMap) -> Span | None:
+    """For a part of a word, what the whole word became; for punctuation, punctuation in the same position."""
     index = bisect_left(words.cells, node.end, key=lambda cell: cell.start) - 1
     if index >= 0 and words.cells[index].end > node.start:
         return words.cells[index].run
     gap = words.gap(node.start)[0]
-    count = min(words.loose_after[gap], words.signs_before[words.ink_before[node.end]])
-    return (gap, gap + count) if count and _is_signs(node, words) else None
+    count = min(words.unlinked_after[gap], words.punctuation_before[words.ink_before[node.end]])
+    return (gap, gap + count) if count and _is_punctuation(node, words) else None
 
 
-def _is_signs(node: _Node, words: WordMap) -> bool:
-    """Whether no word is in it, nor a sign that is linked."""
+def _is_punctuation(node: _Node, words: AlignmentMap) -> bool:
+    """Whether it holds only punctuation that is not linked."""
     end = words.ink_before[node.end]
-    return words.signs_before[end] >= end - words.ink_after[node.start]
+    return words.punctuation_before[end] >= end - words.ink_after[node.start]
 
 
-def _share_out(pairs: Sequence[_Node], cells: Sequence[Cell]) -> None:
-    """Each cell to the innermost pair around it."""
+def _assign_cells(pairs: Sequence[_Node], cells: Sequence[Cell]) -> None:
+    """Give each cell's run to the innermost pair around the cell."""
     stack: list[_Node] = []
-    place = 0
+    index = 0
     for cell in cells:
-        while place < len(pairs) and pairs[place].start <= cell.start:
-            while stack and stack[-1].end <= pairs[place].start:
+        while index < len(pairs) and pairs[index].start <= cell.start:
+            while stack and stack[-1].end <= pairs[index].start:
                 stack.pop()
-            stack.append(pairs[place])
-            place += 1
+            stack.append(pairs[index])
+            index += 1
         while stack[-1].end <= cell.start:
             stack.pop()
-        holder = stack[bisect_right(stack, -cell.end, key=lambda node: -node.end) - 1]  # their ends go down
-        holder.wanted = hull(holder.wanted, cell.run)
+        holder = stack[bisect_right(stack, -cell.end, key=lambda node: -node.end) - 1]  # their ends descend
+        holder.desired = hull(holder.desired, cell.run)
 
 
-def _with_signs(node: _Node, wanted: Span, words: WordMap) -> Span:
-    """Signs that nobody linked are in if as many were in; the final stop is out if it was out."""
+def _with_punctuation(node: _Node, desired: Span, words: AlignmentMap) -> Span:
+    """Include as much unlinked punctuation as the pair had in the source; exclude the final stop if it was outside."""
     start, end = words.ink_after[node.start], words.ink_before[node.end]
-    low = wanted[0] - min(words.signs_after[start], words.loose_before[wanted[0]])
-    high = wanted[1] + min(words.signs_before[end], words.loose_after[wanted[1]])
-    if node.end <= words.stop and low < words.stop_there:
-        high = min(high, words.stop_there)
+    low = desired[0] - min(words.punctuation_after[start], words.unlinked_before[desired[0]])
+    high = desired[1] + min(words.punctuation_before[end], words.unlinked_after[desired[1]])
+    if node.end <= words.source_stop and low < words.target_stop:
+        high = min(high, words.target_stop)
     return low, high
 
 
-# --- where they get
+# --- top-down: the run that each pair gets
 
 
-class _Room:
-    """The run of a parent, and which parts of it its children have."""
+class _FreeAtoms:
+    """The run of a parent, and the parts of it that its children have taken."""
 
-    def __init__(self, run: Span, words: WordMap) -> None:
+    def __init__(self, run: Span, words: AlignmentMap) -> None:
         self.run = run
         self.taken: list[Span] = []
-        self._ways = [(firsts, dict[int, int]()) for firsts in (words.unused_words, words.words)]
+        self._searches = [(firsts, dict[int, int]()) for firsts in (words.next_unlinked_word, words.next_word)]
 
     def take(self, run: Span) -> None:
         insort(self.taken, run)
-        for firsts, jumps in self._ways:
+        for firsts, jumps in self._searches:
             if firsts[run[0]] < run[1]:
                 jumps[firsts[run[0]]] = firsts[run[1]]
 
     def around(self, gap: int) -> Span | None:
-        """What is taken and has this gap inside it."""
+        """The taken run that has this gap inside it."""
         index = bisect_left(self.taken, gap, key=lambda run: run[0]) - 1
         return self.taken[index] if index >= 0 and self.taken[index][1] > gap else None
 
     def free_word(self, gap: int) -> Span | None:
-        """The next word that nobody has, better one that nothing was linked to; behind the gap or else before it."""
+        """The next free word, preferably one without a link; after the gap, or else before it."""
         taken = self.around(gap)
-        for firsts, jumps in self._ways:
+        for firsts, jumps in self._searches:
             for start in (taken[1] if taken else gap, self.run[0]):
                 word, seen = firsts[start], []
                 while word in jumps:
                     seen.append(word)
                     word = jumps[word]
-                jumps.update(dict.fromkeys(seen, word))  # the same way is not walked twice: linear in all
+                jumps.update(dict.fromkeys(seen, word))  # no path is walked twice: linear in total
                 if word < self.run[1]:
                     return word, word + 1
         return None
 
 
-def _settle(root: _Node, words: WordMap) -> None:
+def _settle(root: _Node, words: AlignmentMap) -> None:
     root.run = (0, len(words.atoms)) if words.atoms else None
     stack = [root]
     while stack:
         node = stack.pop()
         if node.run:
-            _settle_inside(node, _Room(node.run, words), words)
+            _settle_inside(node, _FreeAtoms(node.run, words), words)
             stack += node.inside
 
 
-def _settle_inside(node: _Node, room: _Room, words: WordMap) -> None:
-    low, high = room.run
+def _settle_inside(node: _Node, free: _FreeAtoms, words: AlignmentMap) -> None:
+    low, high = free.run
     pairs = [child for child in node.inside if words.ink_after[child.start] < child.end]
-    wishes = [(max(child.wanted[0], low), min(child.wanted[1], high), child) for child in pairs if child.wanted]
-    wishes = sorted((wish for wish in wishes if wish[0] < wish[1]), key=lambda wish: wish[:2])
+    runs = [(max(child.desired[0], low), min(child.desired[1], high), child) for child in pairs if child.desired]
+    runs = sorted((run for run in runs if run[0] < run[1]), key=lambda run: run[:2])
     done = low
-    for (start, end, child), after in zip(wishes, [*(wish[0] for wish in wishes[1:]), high], strict=False):
+    for (start, end, child), after in zip(runs, [*(run[0] for run in runs[1:]), high], strict=False):
         start = max(start, done)
-        if start < end:  # else one before has all of it
+        if start < end:  # else an earlier child has all of it
             done = min(end, max(start + 1, after))
             child.run = start, done
-            room.take(child.run)
+            free.take(child.run)
     for child in pairs:
-        if child.run or _is_signs(child, words):
+        if child.run or _is_punctuation(child, words):
             continue
-        child.run = room.free_word(min(max(words.gap(child.start)[0], low), high))
+        child.run = free.free_word(min(max(words.gap(child.start)[0], low), high))
         if child.run:
-            room.take(child.run)
+            free.take(child.run)
     for child in node.inside:
         if not child.run:
-            child.gap = _point(child, node, room, words)
+            child.gap = _point(child, node, free, words)
 
 
-def _point(child: _Node, node: _Node, room: _Room, words: WordMap) -> tuple[int, int]:
-    """Where a mark without text goes: first and last stay so, and it stays out of pairs that it was not in."""
-    low, high = room.run
+def _point(child: _Node, node: _Node, free: _FreeAtoms, words: AlignmentMap) -> tuple[int, int]:
+    """The gap of a mark without text: first stays first, last stays last, and it enters no pair that it was not in."""
+    low, high = free.run
     if words.ink_after[child.end] >= node.end:
         return high, -1
     if words.ink_before[child.start] <= node.start:
@@ -214,14 +217,14 @@ def _point(child: _Node, node: _Node, room: _Room, words: WordMap) -> tuple[int,
     gap = words.gap(child.start)
     if not low < gap[0] < high:
         return (low, 0) if gap[0] <= low else (high, -1)
-    taken = room.around(gap[0])
+    taken = free.around(gap[0])
     if taken:
         return (taken[1], -1) if gap[1] else (taken[0], 0)
     return gap
 
 
-def _written(root: _Node, words: WordMap) -> Iterator[Mark]:
-    """In the order of the target. What is in a pair without text is where the pair is."""
+def _written(root: _Node, words: AlignmentMap) -> Iterator[Mark]:
+    """The marks in target order. Marks inside a pair without text are where the pair is."""
     stack: list[tuple[_Node | Mark, int]] = [(root, 0)]
     while stack:
         item, here = stack.pop()
@@ -239,8 +242,8 @@ def _written(root: _Node, words: WordMap) -> Iterator[Mark]:
         stack += [(child, _position(child, words) if item.run else here) for child in reversed(inside)]
 
 
-def _position(child: _Node, words: WordMap) -> int:
-    """Only for what has no text: the rest knows its run."""
+def _position(child: _Node, words: AlignmentMap) -> int:
+    """The character position of a mark without text; 0 for others, which have a run."""
     if child.run:
         return 0
     gap, side = child.gap

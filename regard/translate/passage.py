@@ -1,50 +1,49 @@
-"""A passage: a stretch of text that is translated as one, and the markup inside it.
+"""A passage: text that is translated as a whole, and the markup inside it.
 
     "Click <b>here</b>."   ->   text "Click here.", marks: open <b> at 6, close </b> at 10
 
-Every format (one file each beside this one) takes a file apart into passages and puts translated ones back in
-their places. Where marks go in a translation is decided in marks.py, from which word became which.
+Every format (a file each in formats/) splits a file into passages and puts the translated ones back. markup.py decides
+where the marks go in a translation, from the word alignment.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+Span = tuple[int, int]
+"""Start and end: the characters from the first up to, but not including, the second."""
+Link = tuple[Span, Span]
+"""An alignment link: a span of the text and the span of the translation that it became."""
+
 
 @dataclass(frozen=True)
 class Mark:
-    """A piece of markup between two characters of a text."""
+    """Markup between two characters of a text."""
 
     at: int
-    """How many characters of the text are before it."""
+    """The number of characters before it."""
     raw: str
-    """As it stands in the file: <b>, </b>, <br/>, **."""
+    """As the file has it: <b>, </b>, <br/>, **."""
     kind: Literal["open", "close", "single"] = "single"
-    """What is opened is closed again, in the order of brackets; a single one stands for itself."""
+    """An open mark is closed again, properly nested; a single mark has no partner."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Text without markup, and the marks in the order in which they stand."""
+    """Text without markup, and its marks in order."""
 
     text: str
     marks: tuple[Mark, ...] = ()
-    fixed: tuple[tuple[int, int], ...] = ()
-    """(start, end) of stretches of the text that must come out as they are: code, entities that mean themselves."""
+    fixed: tuple[Span, ...] = ()
+    """Spans that must not be translated: code, templates, escapes."""
 
 
 class Document(Protocol):
-    """A file taken apart."""
+    """A parsed file."""
 
     @property
     def passages(self) -> Sequence[Passage]:
-        """What there is to translate, in order."""
+        """The texts to translate, in order."""
 
     def render(self, translated: Sequence[Passage]) -> str:
-        """The file with these passages in the places of its own."""
-
-
-Span = tuple[int, int]
-"""From this character up to, not including, that one."""
-Link = tuple[Span, Span]
-"""A word of the text and the word of its translation that it became, both as spans of characters."""
+        """The file with these passages in place of its own."""

@@ -22,9 +22,7 @@ from html.entities import html5
 
 from regard.text.placeholders import PLACEHOLDERS
 from regard.text.words import UNSPACED
-
-Span = tuple[int, int]
-"""From this character up to, not including, that one."""
+from regard.translate.passage import Span
 
 ZERO_WIDTH_JOINER = "\u200d"
 KNOWN = (  # Latin in all its blocks, and punctuation; without controls and what turns the direction of writing
@@ -214,7 +212,7 @@ def restore(protected: Protected, translated: str) -> str | None:
     return ANY_PLACEHOLDER.sub(lambda mark: kept[mark[0]], translated)  # at once: what was kept may hold placeholders
 
 
-def restored_places(protected: Protected, translated: str) -> tuple[Span, ...]:
+def restored_spans(protected: Protected, translated: str) -> tuple[Span, ...]:
     """Where in the restored text each of what was kept stands."""
     kept = dict(zip(protected.marks, protected.kept, strict=True))
     found: dict[str, Span] = {}
@@ -236,25 +234,6 @@ def _touching(text: str) -> set[tuple[str, int]]:
         and _is_in_word(beside := text[mark.start() + side])
         and not UNSPACED.match(beside)
     }
-
-
-def intact(source_kept: Sequence[str], text: str) -> bool:
-    """Whether each of what was kept is in the text at least as often as in all that was kept, taken together.
-
-    Of "%s" and "%s)", the text must have "%s" twice, for the one in "%s)" cannot stand for the other. Where a kept
-    text has a digit at its edge, the text may not have another digit there: "5" is not in "15", nor in "5" and "7"
-    that became "57". Whatever `restore` gives back passes, unless digits have met. The order is not looked at.
-    Meant for a sentence, or a piece of one: it reads the text once for each that was kept.
-    """
-    together = "".join(source_kept)
-    border = next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in together)
-    together = border.join(source_kept)
-    for kept in set(source_kept) - {""}:
-        before, after = (r"(?<!\d)" if kept[0].isdecimal() else ""), (r"(?!\d)" if kept[-1].isdecimal() else "")
-        pattern = re.compile(before + re.escape(kept) + after)
-        if len(pattern.findall(text)) < len(pattern.findall(together)):
-            return False
-    return True
 
 
 def in_groups(text: str, spans: Sequence[Span], most: int) -> list[tuple[str, list[Span]]]:

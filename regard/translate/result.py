@@ -1,17 +1,36 @@
-"""What comes back from an interpreter: a text, and for each sentence of it how sure it is and what happened."""
+"""What a document translator returns: a text, and for each sentence its confidence and what happened to it."""
 
-from dataclasses import dataclass, field
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
 from typing import Literal
 
 from regard.translate.passage import Link, Passage
 
 Note = Literal[
-    "loop", "length", "copy", "placeholders", "term", "tried again", "kept", "abstained", "same language", "pivot"
+    "loop",
+    "length",
+    "copy",
+    "placeholders",
+    "term",
+    "wrong language",
+    "tried again",
+    "kept",
+    "abstained",
+    "same language",
+    "pivot",
 ]
-"""loop, length, copy: what the guard saw (decoding/guard.py). placeholders, term: what must survive did not.
-tried again: another search was made for it, and this is its outcome. kept: the source stands as it was, because nothing
-better was found; abstained: because it was not sure enough; same language: because there is nothing to translate.
-pivot: translated by way of English."""
+"""What happened to a sentence.
+
+loop, length, copy   a fault that the guard found (decoding/guard.py)
+placeholders, term   a protected span or a glossary term was lost
+wrong language       the source was not in the language named, and the translation not in the one asked for
+tried again          the first translation had the faults listed before; this one comes from another search
+kept                 the source text stays, because no acceptable translation was found
+abstained            the source text stays, because the confidence was below `min_confidence`
+same language        the source text stays, because it is in the target language already
+pivot                translated through English
+"""
 
 
 @dataclass(frozen=True)
@@ -24,31 +43,39 @@ class Word:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, or as much of one as is translated at a time."""
+    """A sentence, or the part of one that is translated at a time."""
 
     source: str
     text: str
     confidence: float
-    """From 0 to 1: how likely it is to be close to what a translator would write, where the model is calibrated."""
+    """From 0 to 1: how likely the translation is close to a human one, if the model is calibrated."""
     words: tuple[Word, ...] = ()
     links: tuple[Link, ...] = ()
-    """Which characters of the source became which of the translation, word by word; where it was asked for."""
+    """Alignment links, where asked for: a span of the source and the span of the translation that it became."""
     alternatives: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TranslationResult:
-    """A passage in another language."""
+    """A translated passage. `str(result)` is its text."""
 
-    passage: Passage = field(repr=False)
-    """The text, and the markup in its new places."""
+    passage: Passage
+    """The text, with the markup in its new positions."""
     sentences: tuple[Sentence, ...]
     language: str | None
-    """Of the source, as it was given or detected."""
+    """The source language, as given or detected."""
     to: str | None
     links: tuple[Link, ...] = ()
-    """As the sentences have them, in characters of the whole passage."""
+    """The alignment links of all sentences, in characters of the whole passage."""
+
+    def __repr__(self) -> str:
+        notes = f", notes={self.notes}" if self.notes else ""
+        languages = f"{self.language or '?'}-{self.to or '?'}"
+        return f"TranslationResult({self.text!r}, {languages}, confidence={self.confidence:.2f}{notes})"
+
+    def __str__(self) -> str:
+        return self.text
 
     @property
     def text(self) -> str:
@@ -56,10 +83,23 @@ class TranslationResult:
 
     @property
     def confidence(self) -> float:
-        """The mean over the sentences, by their lengths."""
+        """The mean over the sentences, weighted by their lengths."""
         total = sum(len(one.source) for one in self.sentences)
         return sum(len(one.source) * one.confidence for one in self.sentences) / total if total else 1.0
 
     @property
     def notes(self) -> tuple[Note, ...]:
+        """The notes of all sentences, each once."""
         return tuple(dict.fromkeys(note for one in self.sentences for note in one.notes))
+
+    def word_alignment(self, source: str) -> set[tuple[int, int]]:
+        """(source word, target word) pairs, counting the words that white space separates in `source` and the text."""
+        source_starts, target_starts = (_word_starts(text) for text in (source, self.text))
+        return {
+            (bisect_right(source_starts, start) - 1, bisect_right(target_starts, target_start) - 1)
+            for (start, _), (target_start, _) in self.links
+        }
+
+
+def _word_starts(text: str) -> list[int]:
+    return [found.start() for found in re.finditer(r"\S+", text)]

@@ -1,203 +1,221 @@
-"""A segment, searched for until it is as it must be: the guard has nothing to say, and what was kept is all there.
+"""Searches for a segment's translation until it is acceptable: no fault, and everything protected is in it.
 
-    the search that was asked for -> a wider beam -> searches that forbid more and more -> the source as it is
+    the search asked for -> a wider beam -> searches that forbid more and more repetition -> the source text itself
 
-Each step is taken by those segments only that need it, all of them together.
+Each step is taken only by the segments that need it, all of them in one batch.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from regard.decoding.guard import attempts as forceful
-from regard.decoding.guard import faults, is_copy
+from regard.decoding.guard import attempts as restrictive_settings
+from regard.decoding.guard import faults as token_faults
+from regard.decoding.guard import is_copy
 from regard.decoding.settings import SearchSettings
 from regard.tasks.base import Translation
 from regard.tasks.translation import TranslationModel
 from regard.text.words import NO_WORD, word_numbers
 from regard.translate.confidence import Confidence
 from regard.translate.glossary import Term
+from regard.translate.language import Languages
 from regard.translate.passage import Link, Span
-from regard.translate.protect import restore, restored_places
+from regard.translate.protect import restore, restored_spans
 from regard.translate.result import Note, Sentence, Word
 from regard.translate.segments import Segment, with_terms
 
-WIDE = 8
-"""The beam in which a translation is looked for that has all that must be in it."""
-SHORT, WEAK = 3, "aeinos"
-"""Of a term that is longer, a last letter out of these may give way to another ending."""
-PRICE = 0.5
-"""With a term in its own form, a sentence must be so much as sure as without."""
-WORST: tuple[Note, ...] = ("placeholders", "loop", "length", "term", "copy")
-"""What is worse comes first. The first three must not come out."""
+RETRY_BEAM = 8
+"""Hypotheses of the second search, among which one has everything that must be in it more often than not."""
+MIN_INFLECTED_LENGTH, INFLECTED_ENDINGS = 4, "aeinos"
+"""Letters from which on a term may lose its last one, out of these, to another ending."""
+MIN_FORCED_CONFIDENCE = 0.5
+"""With a forced term, a sentence must keep this share of its confidence without it."""
+SEVERITY: tuple[Note, ...] = ("placeholders", "loop", "length", "wrong language", "term", "copy")
+"""Faults, the worst first."""
+FATAL = frozenset(SEVERITY[:4])
+"""A translation with one of these is never returned."""
 
 
 @dataclass
 class Candidate:
-    """One segment on its way."""
+    """A segment and the best translation of it so far."""
 
     segment: Segment
     tag: str | None
-    with_links: bool
-    alternatives: int
-    confidence: Confidence
+    """The target language, if the model has a tag for it."""
+    align: bool
+    max_alternatives: int
+    calibration: Confidence
+    detector: Languages | None = None
+    """Given where the language of the translation must be checked."""
     best: Translation | None = None
-    wrong: tuple[Note, ...] = ()
-    """What is wrong with the best so far."""
-    seen: dict[Note, None] = field(default_factory=dict)
-    """What was wrong with others."""
-    others: tuple[str, ...] = ()
+    faults: tuple[Note, ...] = ()
+    """Of the best so far, the worst first."""
+    earlier_faults: dict[Note, None] = field(default_factory=dict)
+    """Of the first hypothesis of each search."""
+    alternatives: tuple[str, ...] = ()
     words: tuple[Word, ...] = ()
     links: tuple[Link, ...] = ()
 
     @property
-    def sure(self) -> float:
-        """How far the best so far can be trusted."""
+    def confidence(self) -> float:
+        """The confidence in the best so far."""
         if self.best is None:
             return 0.0
-        source = self.best.source_ids[self.tag is not None :]
-        return self.confidence.of_sentence(self.best.piece_log_probabilities, len(source))
+        read = len(self.best.source_ids) - (0 if self.tag is None else 1)
+        return self.calibration.of_sentence(self.best.piece_log_probabilities, read)
 
     @property
     def done(self) -> bool:
-        return self.best is not None and not self.wrong
-
-    def consider(self, found: Sequence[Translation], translator: TranslationModel) -> None:
-        """Take the first that is as it must be, or the least bad of all so far."""
-        with_rewards = [(self._judge(one, translator), one) for one in found]
-        wrong, best = min(with_rewards, key=lambda pair: _badness(pair[0]))
-        self.seen |= dict.fromkeys(with_rewards[0][0])
-        if self.best is None or _badness(wrong) < _badness(self.wrong):
-            self.best, self.wrong = best, wrong
-            good = [one for notes, one in with_rewards if one is not best and not notes]
-            texts = dict.fromkeys(self._text(one) or "" for one in good[: self.alternatives])
-            self.others = tuple(text for text in texts if text)
-
-    def _judge(self, found: Translation, translator: TranslationModel) -> tuple[Note, ...]:
-        source = found.source_ids[self.tag is not None : -1]
-        wrong: list[Note] = list(faults(source, found.ids, found.ended))
-        text = self._text(found)
-        if text is None:
-            wrong.append("placeholders")
-        elif not all(_has(text, term) for term in self.segment.inflectable):
-            wrong.append("term")
-        if is_copy(_letters(self.segment.readable), _letters(found.text)):
-            wrong.append("copy")
-        if not any(map(str.isalnum, found.text)):  # a placeholder counts as a word
-            wrong.append("length")
-        return tuple(wrong)
-
-    def _text(self, found: Translation) -> str | None:
-        """The translation with what was kept, None where that is not as it was."""
-        return restore(self.segment.protected, self._written(found))
-
-    def _written(self, found: Translation | None = None) -> str:
-        """The translation (the best, unless given) with its placeholders, as loud as the source."""
-        found = found or self.best
-        assert found is not None
-        return (found.text.upper() if self.segment.is_all_caps else found.text).strip()
+        return self.best is not None and not self.faults
 
     @property
     def failed(self) -> bool:
-        """Whether nothing was found that may come out."""
-        return self.best is None or bool(set(self.wrong) & set(WORST[:3]))
+        """Whether nothing was found that may be returned."""
+        return self.best is None or not FATAL.isdisjoint(self.faults)
 
-    def carried(self) -> Segment:
-        """What was found, as a segment to be translated further: its placeholders stand for the same as before."""
-        written, before = self._written(), self.segment.protected
+    def update(self, hypotheses: Sequence[Translation]) -> None:
+        """Take the first hypothesis without a fault, or else the least bad one so far."""
+        judged = [(self._faults_of(one), one) for one in hypotheses]
+        faults, best = min(judged, key=lambda pair: _badness(pair[0]))
+        self.earlier_faults |= dict.fromkeys(judged[0][0])
+        if self.best is None or _badness(faults) < _badness(self.faults):
+            self.best, self.faults = best, faults
+            good = [one for faults, one in judged if one is not best and not faults]
+            texts = dict.fromkeys(self._restored(one) or "" for one in good[: self.max_alternatives])
+            self.alternatives = tuple(text for text in texts if text)
+
+    def _faults_of(self, hypothesis: Translation) -> tuple[Note, ...]:
+        faults: set[Note] = {*token_faults(self._text_ids(hypothesis), hypothesis.ids, hypothesis.ended)}
+        text = self._restored(hypothesis)
+        if text is None:
+            faults.add("placeholders")
+        elif not all(_has_term(text, term) for term in self.segment.inflectable):
+            faults.add("term")
+        if is_copy(_words(self.segment.readable), _words(hypothesis.text)):
+            faults.add("copy")
+        if not any(map(str.isalnum, hypothesis.text)):  # a placeholder counts as a word
+            faults.add("length")
+        if self.detector and self.tag and self.detector.is_other_than(self.tag, hypothesis.text):
+            faults.add("wrong language")
+        return _by_severity(faults)
+
+    def _text_ids(self, hypothesis: Translation) -> Sequence[int]:
+        """The source tokens of the text alone: without the language tag before it and the end after it."""
+        first = 0 if self.tag is None else 1
+        return hypothesis.source_ids[first:-1]
+
+    def _restored(self, hypothesis: Translation) -> str | None:
+        """The translation with the protected spans put back; None if its placeholders are not those of the source."""
+        return restore(self.segment.protected, self._in_case(hypothesis.text))
+
+    def _in_case(self, text: str) -> str:
+        """In capitals if the source is."""
+        return (text.upper() if self.segment.is_all_caps else text).strip()
+
+    def as_segment(self) -> Segment:
+        """The translation as a segment for another one: its placeholders stand for the same as before."""
+        assert self.best is not None
+        written, before = self._in_case(self.best.text), self.segment.protected
         text = restore(before, written)
         assert text is not None
-        return Segment(self.segment.start, text, replace(before, text=written), restored_places(before, written))
+        return Segment(self.segment.start, text, replace(before, text=written), restored_spans(before, written))
 
-    def describe(self, translator: TranslationModel) -> None:
-        """Words, how sure they are, and which became which, of the one that was found."""
+    # ---- words and alignment ----
+
+    def describe(self, model: TranslationModel) -> None:
+        """Find the words of the translation, their confidences and, where asked for, their alignment."""
         if self.failed:
             return
         assert self.best is not None
-        ids, logs = self.best.ids, self.best.piece_log_probabilities
+        ids, log_probs = self.best.ids, self.best.piece_log_probabilities
         numbers = word_numbers(self.best.pieces, ids, ())
         count = max(numbers, default=NO_WORD) + 1
         groups = [[i for i, number in enumerate(numbers) if number == word] for word in range(count)]
-        texts = [self._in_full(translator.tokenizer.decode([ids[i] for i in group])) for group in groups]
+        texts = [self._restored_word(model.tokenizer.decode([ids[i] for i in group])) for group in groups]
         self.words = tuple(
-            Word(text, self.confidence.of_word([logs[i] for i in group], logs))
+            Word(text, self.calibration.of_word([log_probs[i] for i in group], log_probs))
             for text, group in zip(texts, groups, strict=True)
             if text
         )
-        if self.with_links and self.best.alignment is not None:
-            self.links = tuple(self._links(texts, translator))
+        if self.align and self.best.alignment is not None:
+            self.links = tuple(self._links(self.best, texts, model))
 
-    def _links(self, texts: Sequence[str], translator: TranslationModel) -> list[Link]:
-        assert self.best is not None
-        assert self.best.alignment is not None
-        tokenizer = translator.tokenizer
-        ids = self.best.source_ids[self.tag is not None : -1]
+    def _links(self, best: Translation, target_words: Sequence[str], model: TranslationModel) -> list[Link]:
+        """Alignment links between spans of the segment and of its translation."""
+        assert best.alignment is not None
+        tokenizer, ids = model.tokenizer, self._text_ids(best)
         numbers = word_numbers(tokenizer.pieces(ids), ids, ())
         count = max(numbers, default=NO_WORD) + 1
-        read = [
+        source_words = [
             tokenizer.decode([token for token, number in zip(ids, numbers, strict=True) if number == word]).strip()
             for word in range(count)
         ]
-        behind = dict(zip(self.segment.protected.marks, self.segment.originals, strict=True))
-        here = _places(["".join(behind.get(one, one) for one in word) for word in read], self.segment.text)
-        there = _places(texts, self._text(self.best) or "")
-        # what stands behind a placeholder is known exactly; attention has a say about the rest
-        exact = list(zip(self.segment.places, restored_places(self.segment.protected, self._written()), strict=True))
+        originals = dict(zip(self.segment.protected.marks, self.segment.originals, strict=True))
+        source = _spans_of(
+            ["".join(originals.get(one, one) for one in word) for word in source_words], self.segment.text
+        )
+        target = _spans_of(target_words, self._restored(best) or "")
+        # what a placeholder stands for is aligned exactly; attention decides about the rest
+        restored = restored_spans(self.segment.protected, self._in_case(best.text))
+        exact = list(zip(self.segment.spans, restored, strict=True))
         return exact + [
             (left, right)
-            for i, j in self.best.alignment
-            if i < len(here) and j < len(there) and (left := here[i]) and (right := there[j])
+            for i, j in best.alignment
+            if i < len(source) and j < len(target) and (left := source[i]) and (right := target[j])
             if not any(overlap(left, a) or overlap(right, b) for a, b in exact)
         ]
 
-    def _in_full(self, word: str) -> str:
-        behind = dict(zip(self.segment.protected.marks, self.segment.protected.kept, strict=True))
-        word = word.strip().upper() if self.segment.is_all_caps else word.strip()
-        return "".join(behind.get(one, one) for one in word)
+    def _restored_word(self, word: str) -> str:
+        kept = dict(zip(self.segment.protected.marks, self.segment.protected.kept, strict=True))
+        return "".join(kept.get(one, one) for one in self._in_case(word))
+
+    # ---- the outcome ----
 
     def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
-        """What comes of it; the segment is the one asked about, which may be one of many with the same words."""
+        """The outcome for a segment: the candidate's own, or another one with the same text."""
+        earlier = _by_severity(self.earlier_faults)
         if self.failed:
-            return unchanged(segment.text, 0.0, (*self.seen, "kept"))
+            return unchanged(segment.text, 0.0, (*earlier, "kept"))
         assert self.best is not None
-        mended: tuple[Note, ...] = (*self.seen, "tried again") if self.seen else ()
-        notes = self.wrong or mended
-        if self.sure < min_confidence:
-            return unchanged(segment.text, self.sure, (*notes, "abstained"))
-        text = self._text(self.best)
+        repaired: tuple[Note, ...] = (*earlier, "tried again") if earlier else ()
+        notes = self.faults or repaired
+        if self.confidence < min_confidence:
+            return unchanged(segment.text, self.confidence, (*notes, "abstained"))
+        text = self._restored(self.best)
         assert text is not None
-        return Sentence(segment.text, text, self.sure, self.words, self.links, self.others, notes)
+        return Sentence(segment.text, text, self.confidence, self.words, self.links, self.alternatives, notes)
 
 
 @dataclass
 class PivotCandidate:
-    """A segment that goes by way of another language: what came of the first half is searched for in the second."""
+    """A segment that is translated through a third language: the second candidate translates what the first found."""
 
     first: Candidate
     second: Candidate | None
-    """None where the first led nowhere."""
+    """None if the first failed."""
 
     def sentence(self, segment: Segment, min_confidence: float) -> Sentence:
-        """As sure as both halves are. Where either led nowhere, the source stands as it was, not what is between."""
-        half = self.first.sentence(segment, 0.0)
+        """The outcome, with the product of both confidences. If either failed, the source stays, not the pivot text."""
+        first = self.first.sentence(segment, 0.0)
         if self.second is None:
-            return replace(half, notes=("pivot", *half.notes))
-        found = self.second.sentence(self.second.segment, 0.0)
-        notes: tuple[Note, ...] = tuple(dict.fromkeys(("pivot", *half.notes, *found.notes)))
-        sure = self.first.sure * self.second.sure
+            return replace(first, notes=("pivot", *first.notes))
+        second = self.second.sentence(self.second.segment, 0.0)
+        notes: tuple[Note, ...] = tuple(dict.fromkeys(("pivot", *first.notes, *second.notes)))
+        confidence = self.first.confidence * self.second.confidence
         if self.second.failed:
             return unchanged(segment.text, 0.0, notes)
-        if sure < min_confidence:
-            return unchanged(segment.text, sure, (*notes, "abstained"))
+        if confidence < min_confidence:
+            return unchanged(segment.text, confidence, (*notes, "abstained"))
         links = tuple(
-            (here, there) for here, half_way in half.links for again, there in found.links if overlap(half_way, again)
+            (source, target) for source, pivot in first.links for again, target in second.links if overlap(pivot, again)
         )
-        return replace(found, source=segment.text, confidence=sure, links=links, notes=notes)
+        return replace(second, source=segment.text, confidence=confidence, links=links, notes=notes)
 
 
 def unchanged(text: str, confidence: float, notes: tuple[Note, ...] = ()) -> Sentence:
-    """A text that stays as it is, word by word."""
+    """A text that stays, aligned word by word with itself."""
     words = [found.span() for found in re.finditer(r"\S+", text)]
     return Sentence(text, text, confidence, links=tuple(zip(words, words, strict=True)), notes=notes)
 
@@ -206,52 +224,65 @@ def overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def search_candidates(translator: TranslationModel, todo: Sequence[Candidate], settings: SearchSettings) -> None:
+# ---- searching ----
+
+
+def search_candidates(model: TranslationModel, candidates: Sequence[Candidate], settings: SearchSettings) -> None:
     """Search for every segment, and again for those that need it."""
-    wanted = max((one.alternatives for one in todo), default=0) + 1
-    first = replace(settings, n_best=min(wanted, WIDE), beam=max(settings.beam, min(wanted, WIDE)))
-    wide = replace(settings, beam=max(settings.beam, WIDE), n_best=WIDE)
-    for step in (first, wide, *forceful(settings)):
-        for with_links in (False, True):
-            open_ones = [one for one in todo if not one.done and one.with_links == with_links]
-            _search(translator, open_ones, step, with_links)
-    _insist(translator, [one for one in todo if "term" in one.wrong], settings)
-    for one in todo:
-        one.describe(translator)
+    count = max((one.max_alternatives for one in candidates), default=0) + 1
+    steps = [
+        _widened(settings, min(count, RETRY_BEAM)),
+        _widened(settings, RETRY_BEAM),
+        *restrictive_settings(settings),
+    ]
+    for step in steps:
+        for align in (False, True):
+            _search(model, [one for one in candidates if not one.done and one.align == align], step)
+    _force_terms(model, [one for one in candidates if "term" in one.faults], settings)
+    for one in candidates:
+        one.describe(model)
 
 
-def _search(
-    translator: TranslationModel, todo: Sequence[Candidate], settings: SearchSettings, with_links: bool
-) -> None:
-    if not todo:
+def _widened(settings: SearchSettings, count: int) -> SearchSettings:
+    """The settings with this many hypotheses: samples if they sample, or else the best of a beam as wide."""
+    beam = settings.beam if settings.temperature else max(settings.beam, count)
+    return replace(settings, n_best=count, beam=beam)
+
+
+def _search(model: TranslationModel, candidates: Sequence[Candidate], settings: SearchSettings) -> None:
+    """One search for candidates that have the same tag and are all aligned, or none of them."""
+    if not candidates:
         return
-    found = translator.find([one.segment.readable for one in todo], settings, to=todo[0].tag, align=with_links)
-    for one, hypotheses in zip(todo, found, strict=True):
-        one.consider(hypotheses, translator)
+    texts, first = [one.segment.readable for one in candidates], candidates[0]
+    found = model.find(texts, settings, to=first.tag, align=first.align)
+    for one, hypotheses in zip(candidates, found, strict=True):
+        one.update(hypotheses)
 
 
-def _insist(translator: TranslationModel, todo: Sequence[Candidate], settings: SearchSettings) -> None:
-    """A term that is missing is made likelier; one that the model writes only at a price is put in as it is."""
-    wide = replace(settings, beam=max(settings.beam, WIDE), n_best=WIDE)
-    for one in todo:
+def _force_terms(model: TranslationModel, candidates: Sequence[Candidate], settings: SearchSettings) -> None:
+    """Make a missing term likelier; put it behind a placeholder if the model is reluctant to write it even so."""
+    for one in candidates:
         before = replace(one)
-        runs = tuple(tuple(translator.tokenizer.encode_target(term.target))[:-1] for term in one.segment.inflectable)
-        _search(translator, [one], replace(wide, favour=runs), one.with_links)
-        if one.sure < PRICE * before.sure:
-            one.best, one.wrong = before.best, before.wrong
-    missing = [one for one in todo if "term" in one.wrong]
+        terms = tuple(tuple(model.tokenizer.encode_target(term.target))[:-1] for term in one.segment.inflectable)
+        _search(model, [one], replace(_widened(settings, RETRY_BEAM), favour=terms))
+        if one.confidence < MIN_FORCED_CONFIDENCE * before.confidence:
+            one.best, one.faults = before.best, before.faults
+    missing = [one for one in candidates if "term" in one.faults]
     for one in missing:
         one.segment = with_terms(one.segment)
-        one.best, one.wrong = None, ()
+        one.best, one.faults = None, ()
     if missing:
-        search_candidates(translator, missing, settings)
+        search_candidates(model, missing, settings)
 
 
-def _has(text: str, term: Term) -> bool:
-    """Whether a term is in a text, bent or not: an ending may be added, and take the place of a weak last letter."""
-    whole = term.target
-    stem = whole[:-1] if len(whole) > SHORT and whole[-1] in WEAK else whole
-    return _folded(stem) in _folded(text)
+# ---- judging ----
+
+
+def _has_term(text: str, term: Term) -> bool:
+    """Whether a text has a term in any form: with an ending added, or in place of a last letter that often changes."""
+    target = term.target
+    inflected = len(target) >= MIN_INFLECTED_LENGTH and target[-1] in INFLECTED_ENDINGS
+    return _folded(target[:-1] if inflected else target) in _folded(text)
 
 
 def _folded(text: str) -> str:
@@ -259,20 +290,24 @@ def _folded(text: str) -> str:
     return "".join(one for one in unicodedata.normalize("NFD", text.casefold()) if not unicodedata.combining(one))
 
 
-def _badness(wrong: Sequence[Note]) -> tuple[bool, ...]:
-    return tuple(note in wrong for note in WORST)
+def _by_severity(faults: Collection[Note]) -> tuple[Note, ...]:
+    return tuple(fault for fault in SEVERITY if fault in faults)
 
 
-def _letters(text: str) -> list[str]:
+def _badness(faults: Collection[Note]) -> tuple[bool, ...]:
+    return tuple(fault in faults for fault in SEVERITY)
+
+
+def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _places(words: Sequence[str], text: str) -> list[Span | None]:
-    """Where words stand in a text, one after the other; None for one that is not found."""
-    found: list[Span | None] = []
+def _spans_of(words: Sequence[str], text: str) -> list[Span | None]:
+    """Where each word is in a text, one after the other; None for a word that is not found."""
+    spans: list[Span | None] = []
     at, lowered = 0, text.lower()
     for word in words:
         start = lowered.find(word.lower(), at) if word else -1
-        found.append(None if start < 0 else (start, start + len(word)))
+        spans.append(None if start < 0 else (start, start + len(word)))
         at = at if start < 0 else start + len(word)
-    return found
+    return spans

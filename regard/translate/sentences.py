@@ -283,5 +283,5 @@ def _joined(left: str, right: str) -> bool:
     """Whether these are parts of one character, as it is seen."""
     if JOINER in (left, right) or "\U0001f3fb" <= right <= "\U0001f3ff":  # colours of skin
         return True
-    to_bf16 = "\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff"
-    return to_bf16 or unicodedata.category(right).startswith("M") or (left == "\r" and right == "\n")
+    surrogates = "\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff"
+    return surrogates or unicodedata.category(right).startswith("M") or (left == "\r" and right == "\n")

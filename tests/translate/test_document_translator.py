@@ -1,21 +1,26 @@
 """The translator in the box, as a person uses it: what must hold of every text, whatever its sentences become."""
 
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from survival import intact
 
 import regard
 from regard.decoding.settings import SearchSettings
-from regard.errors import InputError, UsageError
+from regard.errors import ConfigError, InputError, UsageError
 from regard.tasks.base import Translation
-from regard.translate.document_translator import DocumentTranslator, TranslationOptions
+from regard.translate import document_translator
+from regard.translate.document_translator import DocumentTranslator
 from regard.translate.formats import html
 from regard.translate.glossary import Glossary, Term
+from regard.translate.options import TranslationOptions
 from regard.translate.passage import Passage
-from regard.translate.protect import intact, spans
+from regard.translate.protect import spans
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +53,7 @@ def test_paragraphs_and_blank_lines_stay(box: DocumentTranslator) -> None:
 
 def test_one_text_does_not_depend_on_its_neighbours(box: DocumentTranslator) -> None:
     texts = ["I am tired.", "Where is {name}?", "Tom has 3 dogs. He likes them.", "I am tired."]
-    together = box.render([Passage(text) for text in texts], TranslationOptions(to="de"))
+    together = box.translate_passages([Passage(text) for text in texts], TranslationOptions(to="de"))
     assert [one.text for one in together] == [box.translate(text, to="de").text for text in texts]
 
 
@@ -74,7 +79,7 @@ def test_whatever_it_is_it_survives(box: DocumentTranslator, text: str) -> None:
 
 def test_markup_goes_where_its_words_go(box: DocumentTranslator) -> None:
     document = html.parse("<p>I am <b>Tom</b>.</p><ul><li>Where is <a href='x'>Mary</a>?</ul>")
-    found = box.render(document.passages, TranslationOptions(to="de"))
+    found = box.translate_passages(document.passages, TranslationOptions(to="de"))
     written = document.render([one.passage for one in found])
     assert "<b>Tom</b>" in written
     assert written.count("<a href='x'>") == 1 == written.count("</a>")
@@ -110,7 +115,7 @@ def test_alternatives_are_others(box: DocumentTranslator) -> None:
 
 
 def test_words_and_links(box: DocumentTranslator) -> None:
-    (sentence,) = box.translate("Tom likes Boston.", to="de", links=True).sentences
+    (sentence,) = box.translate("Tom likes Boston.", to="de", align=True).sentences
     assert " ".join(word.text for word in sentence.words) == sentence.text
     linked = {sentence.source[a:b]: sentence.text[c:d] for (a, b), (c, d) in sentence.links}
     assert linked["Tom"] == "Tom"
@@ -130,20 +135,20 @@ def said(text: str, like: Translation) -> Translation:
 
 def test_what_is_fixed_survives_both_halves_of_the_way(box: DocumentTranslator) -> None:
     document = html.parse("<p>Der Befehl <code>a</code> ist gut.</p>")
-    (found,) = box.render(document.passages, TranslationOptions(to="fr"))
+    (found,) = box.translate_passages(document.passages, TranslationOptions(to="fr"))
     assert "<code>a</code>" in document.render([found.passage])
 
 
 def test_where_half_of_the_way_fails_the_source_stays(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not what is half-way, which is English."""
-    find = box.translator.find
+    find = box.model.find
 
     def forgets(texts: list[str], how: SearchSettings, **more: object) -> list[list[Translation]]:
         found = find(texts, how, **more)  # type: ignore[arg-type]
         return [[said("Rien.", one) for one in row] for row in found] if more["to"] == "fr" else found
 
     text = "Ich sehe {x}."
-    monkeypatch.setattr(box.translator, "find", forgets)
+    monkeypatch.setattr(box.model, "find", forgets)
     found = box.translate(text, to="fr", source="de")
     assert found.text == text == found.sentences[0].source
     assert {"pivot", "placeholders", "kept"} <= set(found.notes)
@@ -154,9 +159,9 @@ def test_where_half_of_the_way_fails_the_source_stays(box: DocumentTranslator, m
 
 
 def test_nothing_is_no_translation(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = box.translator.find
+    find = box.model.find
     monkeypatch.setattr(
-        box.translator,
+        box.model,
         "find",
         lambda texts, how, **more: [[said("…", one) for one in row] for row in find(texts, how, **more)],
     )
@@ -171,7 +176,7 @@ def test_marks_stay_around_what_is_not_translated(box: DocumentTranslator) -> No
         "<p>Good morning. <code>a b</code>: <code>c d</code></p>",
     ):
         document = html.parse(page)
-        (found,) = box.render(document.passages, TranslationOptions(to="de"))
+        (found,) = box.translate_passages(document.passages, TranslationOptions(to="de"))
         written = document.render([found.passage])
         assert page.split(". ", 1)[1] in written
 
@@ -184,7 +189,7 @@ def test_what_is_there_already_stays(box: DocumentTranslator) -> None:
 
 def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is made to go in circles, unless it is forbidden to."""
-    find = box.translator.find
+    find = box.model.find
 
     def looping(texts: list[str], how: SearchSettings, **more: object) -> list[list[Translation]]:
         found = find(texts, how, **more)  # type: ignore[arg-type]
@@ -193,12 +198,12 @@ def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: py
         one = found[0][0]
         return [[Translation("da " * 9, one.score, -1.0, ["Ġda"] * 9, [-0.1] * 9, True, None, one.source_ids, [5] * 9)]]
 
-    monkeypatch.setattr(box.translator, "find", looping)
+    monkeypatch.setattr(box.model, "find", looping)
     found = box.translate("I am very tired today.", to="de")
     assert set(found.notes) == {"loop", "tried again"}
     assert "da da" not in found.text
 
-    monkeypatch.setattr(box.translator, "find", lambda texts, how, **more: looping(texts, SearchSettings(), **more))
+    monkeypatch.setattr(box.model, "find", lambda texts, how, **more: looping(texts, SearchSettings(), **more))
     found = box.translate("I am very tired today.", to="de")
     assert set(found.notes) == {"loop", "kept"}
     assert found.text == "I am very tired today."
@@ -209,6 +214,58 @@ def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: py
     ("wishes", "said"),
     [({"to": None}, "which language"), ({"to": "es"}, "de, en, fr"), ({"to": "de", "source": "es"}, "does not know")],
 )
-def test_what_it_cannot_do(box: DocumentTranslator, wishes: dict[str, str], said: str) -> None:
+def test_what_it_cannot_do(box: DocumentTranslator, wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         box.translate("I am here.", **wishes)
+
+
+@pytest.mark.parametrize("text", [5, None, b"I am here.", ["I am here."]])
+def test_a_text_must_be_a_str(box: DocumentTranslator, text: Any) -> None:
+    with pytest.raises(UsageError, match=f"text must be a str, not {type(text).__name__}"):
+        box.translate(text, to="de")
+
+
+def test_wrong_keywords(box: DocumentTranslator) -> None:
+    keywords: dict[str, Any] = {"beem": 4}
+    with pytest.raises(UsageError, match="unknown search setting 'beem'"):
+        box.translate("I am here.", to="de", **keywords)
+    with pytest.raises(ConfigError, match="beam must be in 1"):
+        box.translate("I am here.", to="de", beam=0)
+
+
+def test_search_settings_are_keywords(box: DocumentTranslator) -> None:
+    assert len(box.translate("I am very tired today.", to="de", max_new=2, min_new=1).text.split()) <= 5
+    assert box.translate("I am here.", to="de", beam=4, length_penalty=0.6).text
+
+
+def test_reprs(box: DocumentTranslator) -> None:
+    assert repr(box) == "<DocumentTranslator box: de-en, en-de, en-fr, fr-en>"
+    result = box.translate("I ate an apple.", to="de")
+    assert repr(result).startswith("TranslationResult('Ich habe einen Apfel gegessen.', en-de, confidence=0.")
+    assert str(result) == "Ich habe einen Apfel gegessen."
+
+
+def test_a_function_for_texts_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = []
+    load = document_translator.load_translator
+
+    def counted() -> DocumentTranslator:
+        loads.append(1)
+        return load()
+
+    document_translator._box.cache_clear()
+    monkeypatch.setattr(document_translator, "load_translator", counted)
+    assert document_translator.translate("I ate an apple.", to="de") == "Ich habe einen Apfel gegessen."
+    assert document_translator.translate(["I ate an apple.", ""], to="de") == ["Ich habe einen Apfel gegessen.", ""]
+    assert document_translator.translate([], to="de") == []
+    assert len(loads) == 1, "the box is loaded once"
+    wrong: Any
+    for wrong in (5, None, ("I",), [5], b"I"):
+        with pytest.raises(UsageError, match="texts must be a str or a list of str, not "):
+            document_translator.translate(wrong, to="de")
+    document_translator._box.cache_clear()
+
+
+def test_the_package_can_be_called() -> None:
+    package: Any = sys.modules["regard.translate"]
+    assert package("I ate an apple.", to="de") == "Ich habe einen Apfel gegessen."

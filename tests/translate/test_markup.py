@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.translate.markup import place
+from regard.translate.markup import place_marks
 from regard.translate.passage import Link, Mark, Passage, Span
 
 PIECE = re.compile(r"(<[^<>]*>)")
@@ -114,12 +114,12 @@ CASES = {
 def test_marks_go_with_their_words(name: str) -> None:
     source, wanted, links = CASES[name]
     here, there = passage(source), passage(wanted).text
-    assert raw(place(here, there, linked(here.text, there, links))) == wanted
+    assert raw(place_marks(here, there, linked(here.text, there, links))) == wanted
 
 
 def test_fixed_stretches_are_found_again() -> None:
     source = Passage("Run make all now", (Mark(4, "<code>", "open"), Mark(12, "</code>", "close")), ((4, 12),))
-    placed = place(source, "Jetzt make all ausführen", [((4, 12), (6, 14)), ((0, 3), (15, 24))])
+    placed = place_marks(source, "Jetzt make all ausführen", [((4, 12), (6, 14)), ((0, 3), (15, 24))])
     assert placed.fixed == ((6, 14),)
     assert raw(placed) == "Jetzt <code>make all</code> ausführen"
 
@@ -142,7 +142,7 @@ def test_no_mark_enters_what_was_copied(source: str, target: str, links: str) ->
     here, there = passage(source), passage(target)
     codes = re.findall("<code>(.*?)</code>", source)
     fixed = tuple(spans(here.text, re.sub("<.*?>", "", code)) for code in codes)
-    placed = place(replace(here, fixed=fixed), there.text, linked(here.text, there.text, links))
+    placed = place_marks(replace(here, fixed=fixed), there.text, linked(here.text, there.text, links))
     assert raw(placed) == target
 
 
@@ -208,7 +208,7 @@ def core(target: str, span: Span) -> Span:
 @given(tasks())
 def test_contract(task: tuple[Passage, str, list[Link]]) -> None:
     source, target, links = task
-    placed = place(source, target, links)
+    placed = place_marks(source, target, links)
     assert placed.text == target
     assert Counter((mark.raw, mark.kind) for mark in placed.marks) == Counter((m.raw, m.kind) for m in source.marks)
     assert all(0 <= mark.at <= len(target) for mark in placed.marks)
@@ -231,7 +231,7 @@ def test_fixed_stretches_stay_whole(task: tuple[Passage, str, list[Link]], data:
     fixed = data.draw(st.lists(st.sampled_from(words), unique=True, max_size=3)) if words else []
     copies = "".join(f" {source.text[slice(*span)]}" for span in data.draw(st.permutations(fixed)))
     source = replace(source, fixed=tuple(sorted(fixed)))
-    placed = place(source, target + copies, links)
+    placed = place_marks(source, target + copies, links)
     wanted, found = ([one.text[slice(*span)] for span in one.fixed] for one in (source, placed))
     assert Counter(found) <= Counter(wanted)
     assert links or len(found) == len(fixed)
@@ -243,7 +243,7 @@ def test_fixed_stretches_stay_whole(task: tuple[Passage, str, list[Link]], data:
 @given(passages(), st.data())
 def test_an_unchanged_text_keeps_its_marks(source: Passage, data: st.DataObject) -> None:
     links = data.draw(st.lists(st.tuples(spans_of(source.text), spans_of(source.text)), max_size=5))
-    assert place(source, source.text, links).marks == source.marks
+    assert place_marks(source, source.text, links).marks == source.marks
 
 
 @settings(deadline=None)
@@ -255,7 +255,7 @@ def test_a_pair_goes_around_the_smallest_stretch(order: list[str], first: int, c
     source = passage(" ".join([*before, "<b>" + " ".join(held) + "</b>", *after]))
     target = " ".join(order).upper()
     links = [(spans(source.text, word), spans(target, word.upper())) for word in words]
-    opened, closed = (mark.at for mark in place(source, target, links).marks)
+    opened, closed = (mark.at for mark in place_marks(source, target, links).marks)
     ends = [spans(target, word.upper()) for word in held]
     assert (opened, closed) == (min(start for start, _ in ends), max(end for _, end in ends))
 
@@ -265,7 +265,7 @@ def test_a_pair_goes_around_the_smallest_stretch(order: list[str], first: int, c
 def test_what_held_text_holds_a_word_while_there_are_words(pairs: int, words: int) -> None:
     source = passage(" ".join(f"<{n}>v{n}</{n}>" for n in range(pairs)))
     target = " ".join(f"w{n}" for n in range(words))
-    placed = place(source, target, [((0, 2), (0, 2))])
+    placed = place_marks(source, target, [((0, 2), (0, 2))])
     opened = {mark.raw: mark.at for mark in placed.marks if mark.kind == "open"}
     held = [mark.at > opened[mark.raw.replace("/", "")] for mark in placed.marks if mark.kind == "close"]
     assert sum(held) == min(pairs, words)
@@ -288,7 +288,7 @@ def test_long_passages_take_no_longer_than_that(name: str, some: bool) -> None:
     target = "b " * COUNT
     links = [((at, at + 1), (at // 2 * 2, at // 2 * 2 + 1)) for at in range(0, len(source.text), 40 if some else 4)]
     start = time.perf_counter()
-    place(source, target, [(here, there) for here, there in links if there[1] <= len(target)])
+    place_marks(source, target, [(here, there) for here, there in links if there[1] <= len(target)])
     assert time.perf_counter() - start < 5
 
 
@@ -298,6 +298,6 @@ def test_many_fixed_stretches_take_no_longer_than_that(word: str) -> None:
     source = passage(" ".join(f"<b>{one}</b>" for one in words) + " a")
     ends = [found.span() for found in re.finditer(r"\S+", source.text)][:-1]
     start = time.perf_counter()
-    placed = place(replace(source, fixed=tuple(ends)), " ".join(words[::-1]), [])
+    placed = place_marks(replace(source, fixed=tuple(ends)), " ".join(words[::-1]), [])
     assert time.perf_counter() - start < 10
     assert len(placed.fixed) == COUNT

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from survival import intact
 
 from regard.text.placeholders import PLACEHOLDERS
-from regard.translate.protect import Protected, in_groups, intact, protect, restore, restored_places, spans, widened
+from regard.translate.protect import Protected, in_groups, protect, restore, restored_spans, spans, widened
 
 KEPT: dict[str, list[str]] = {
     # links and addresses
@@ -252,7 +253,7 @@ def test_kept_texts_stand_behind_placeholders() -> None:
     text = "Ask {name} at https://a.org/x, it is 5 km."
     assert spans(text) == [(4, 10), (14, 29), (37, 41)]
     hidden = protect(text, spans(text))
-    assert hidden == Protected("StepRequest ① at ②, it is ③.", ("{name}", "https://a.org/x", "5 km"), ("①", "②", "③"))
+    assert hidden == Protected("Ask ① at ②, it is ③.", ("{name}", "https://a.org/x", "5 km"), ("①", "②", "③"))
     assert restore(hidden, "③ sind es, frag ① unter ②.") == "5 km sind es, frag {name} unter https://a.org/x."
 
 
@@ -275,7 +276,7 @@ def test_where_it_stands_then() -> None:
     hidden = Protected("① and ②", ("{name}", "5 km"), ("①", "②"))
     text = restore(hidden, "② und ①!")
     assert text == "5 km und {name}!"
-    assert [text[start:end] for start, end in restored_places(hidden, "② und ①!")] == ["{name}", "5 km"]
+    assert [text[start:end] for start, end in restored_spans(hidden, "② und ①!")] == ["{name}", "5 km"]
 
 
 def test_what_was_kept_may_be_a_placeholder() -> None:

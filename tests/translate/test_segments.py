@@ -10,7 +10,7 @@ from regard.text.placeholders import PLACEHOLDERS
 from regard.translate.glossary import Glossary, Term
 from regard.translate.passage import Passage
 from regard.translate.protect import restore
-from regard.translate.segments import Segment, joined, segments
+from regard.translate.segments import Segment, join_segments, segments
 
 
 def cut(
@@ -46,7 +46,7 @@ def test_more_to_carry_over_than_there_are_placeholders() -> None:
     text = "We have " + " and ".join(str(i) for i in range(100, 130)) + " of them."
     parts = cut(text, most=10_000)
     assert all(len(part.protected.kept) <= len(PLACEHOLDERS) for part in parts)
-    assert joined(text, parts, [part.text for part in parts])[0] == text
+    assert join_segments(text, parts, [part.text for part in parts])[0] == text
 
 
 def test_what_is_kept_is_never_cut_and_takes_no_room() -> None:
@@ -75,7 +75,7 @@ def test_capitals_are_read_in_small_letters() -> None:
 @given(st.text(alphabet="ab .!?\n{}%s1😀①<>@/é\t\x0b\x1c\x85", max_size=200))
 def test_nothing_is_lost(text: str) -> None:
     parts = cut(text, Glossary([Term("a", "b"), Term("b a", "x")]), most=20)
-    again, places = joined(text, parts, [part.text for part in parts])
+    again, places = join_segments(text, parts, [part.text for part in parts])
     assert again == text
     assert [text[start:end] for start, end in places] == [part.text for part in parts]
     for part in parts:

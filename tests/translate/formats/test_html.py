@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.translate.formats.html import parse
-from regard.translate.markup import place
+from regard.translate.markup import place_marks
 from regard.translate.passage import Mark, Passage
 
 MARKUP = re.compile(r"<!--.*?-->|</?[a-z][^<>]*>", re.DOTALL)
@@ -64,7 +64,7 @@ def test_there_and_back_with_marks_in_their_new_places() -> None:
     document = parse("<p>Click <b>here</b> to <a href='x'>log in</a>.</p>")
     (source,) = document.passages
     links = [((0, 5), (0, 7)), ((6, 10), (12, 16)), ((11, 13), (18, 20)), ((14, 20), (26, 36))]
-    placed = place(source, "Klicken Sie hier, um sich anzumelden.", links)
+    placed = place_marks(source, "Klicken Sie hier, um sich anzumelden.", links)
     assert document.render([placed]) == "<p>Klicken Sie <b>hier</b>, um sich <a href='x'>anzumelden</a>.</p>"
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.translate.formats.markdown import parse
-from regard.translate.markup import place
+from regard.translate.markup import place_marks
 from regard.translate.passage import Mark, Passage
 
 
@@ -219,7 +219,7 @@ def test_lines_that_stay_lines(raw: str, expected: list[str]) -> None:
 def test_there_and_back_with_marks_in_their_new_places() -> None:
     document = parse("- Click **here** to [log in](x).\n")
     links = [((0, 5), (0, 7)), ((6, 10), (12, 16)), ((11, 13), (18, 20)), ((14, 20), (26, 36))]
-    placed = place(document.passages[0], "Klicken Sie hier, um sich anzumelden.", links)
+    placed = place_marks(document.passages[0], "Klicken Sie hier, um sich anzumelden.", links)
     assert document.render([placed]) == "- Klicken Sie **hier**, um sich [anzumelden](x).\n"
 
 
