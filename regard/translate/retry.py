@@ -63,8 +63,8 @@ class Candidate:
         """The confidence in the best so far."""
         if self.best is None:
             return 0.0
-        read = len(self.best.source_ids) - (0 if self.tag is None else 1)
-        return self.calibration.of_sentence(self.best.piece_log_probabilities, read)
+        # all source tokens, the language tag and the end included: the calibration was fitted on this count
+        return self.calibration.of_sentence(self.best.piece_log_probabilities, len(self.best.source_ids))
 
     @property
     def done(self) -> bool:

@@ -43,6 +43,16 @@ def test_a_later_fault_may_be_the_worse_one() -> None:
     assert found.sentence(found.segment, 0.0).notes == ("placeholders", "loop", "length", "kept")
 
 
+def test_confidence_counts_source_tokens_as_the_calibration_does(box: DocumentTranslator) -> None:
+    """evaluation/calibration.py counts all source tokens, the language tag and the end token included."""
+    found = candidate("I ate an apple.", box.confidence)
+    search_candidates(box.model, [found], SearchSettings())
+    assert found.best is not None
+    assert found.best.source_ids[0] == box.model.tokenizer.id_of(">>de<<")
+    fitted = box.confidence.of_sentence(found.best.piece_log_probabilities, len(found.best.source_ids))
+    assert found.confidence == fitted
+
+
 def test_sampling_searches_again_without_a_beam(box: DocumentTranslator) -> None:
     """A text with many placeholders needs a second search, which must sample, too."""
     text = "Ask {a}, {b} and {c} at {d} {e} {f}, or {g}."
