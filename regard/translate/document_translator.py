@@ -226,7 +226,10 @@ class DocumentTranslator:
 
     def _search(self, jobs: Sequence[Job], options: TranslationOptions) -> list[Candidate]:
         tag = options.to if options.to is not None and self.has_tag(options.to) else None
-        candidates = [Candidate(segment, tag, align, options.alternatives, self.confidence) for segment, align in jobs]
+        candidates = [
+            Candidate(segment, tag, align, options.alternatives, self.confidence, self._detector_for(segment, options))
+            for segment, align in jobs
+        ]
         search_candidates(self.model, candidates, search_settings(self.model.generation, options.search))
         return candidates
 

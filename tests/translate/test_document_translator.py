@@ -269,3 +269,12 @@ def test_a_function_for_texts_and_lists(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_package_can_be_called() -> None:
     package: Any = sys.modules["regard.translate"]
     assert package("I ate an apple.", to="de") == "Ich habe einen Apfel gegessen."
+
+
+def test_a_named_source_language_that_the_text_is_not_in(box: DocumentTranslator) -> None:
+    """German, called English, to be translated into German: the model writes English, which nobody asked for."""
+    result = box.translate("Der Hund schläft.", source="en", to="de")
+    assert result.text == "Der Hund schläft."
+    assert result.notes == ("wrong language", "kept")
+    assert result.confidence == 0
+    assert box.translate("The dog sleeps.", source="en", to="de").text == "Der Hund schläft."

@@ -3,11 +3,12 @@
 import pytest
 
 import regard
+from regard.decoding.settings import SearchSettings
 from regard.tasks.base import Translation
 from regard.translate.confidence import Confidence
 from regard.translate.document_translator import DocumentTranslator
 from regard.translate.passage import Passage
-from regard.translate.retry import Candidate
+from regard.translate.retry import Candidate, search_candidates
 from regard.translate.segments import segments
 
 
