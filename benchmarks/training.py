@@ -38,8 +38,8 @@ from regard.models.initialize import initialize
 from regard.models.presets import preset
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loop import Job, train
+from regard.training.losses import TranslationLoss
 from regard.training.settings import TrainSettings
-from regard.training.translation_loss import TranslationLoss
 
 PAD, START, END = 0, 1, 2
 Contender = Callable[[Seq2SeqConfig, list[Batch], Path], float]

@@ -72,13 +72,14 @@ def _tokens(path: Path) -> dict[str, bytes]:
 def _of_checkpoints(run: Path, destination: Path, last: int | None, best: int | None) -> None:
     from regard.errors import TrainingError, UsageError
     from regard.training import checkpoint
-    from regard.training.translation import reopen_run, write_mean
+    from regard.training.export import write_mean
+    from regard.training.run_directory import STATE, read_recipe
 
     if (last is None) == (best is None):
         raise UsageError("give either --last or --best, with a number")
-    recipe = reopen_run(run)
+    recipe = read_recipe(run)
     asked = last or best or 1
-    paths = checkpoint.chosen(run / "state", asked, best=best is not None)
+    paths = checkpoint.chosen(run / STATE, asked, best=best is not None)
     if not paths:
         raise TrainingError(f"{run}: there is no validated checkpoint")
     if len(paths) < asked:

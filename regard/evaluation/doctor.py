@@ -18,7 +18,8 @@ from regard.evaluation.decode import require_translation_model, translate
 from regard.evaluation.translation import Casing, MetricScore, bleu
 from regard.tasks import TranslationModel, load
 from regard.training import checkpoint
-from regard.training.translation import reopen_run, write_mean
+from regard.training.export import write_mean
+from regard.training.run_directory import RECIPE, STATE, read_recipe
 
 BEAMS = (1, 4, 8)
 LENGTHS: tuple[tuple[float, LengthForm], ...] = ((0.0, "plain"), (0.6, "paper"), (1.0, "paper"), (1.0, "plain"))
@@ -124,14 +125,14 @@ def searches(base: SearchSettings) -> list[tuple[str, str, SearchSettings]]:
 
 def means(run: Path) -> list[tuple[str, tuple[Path, ...]]]:
     """The models that the checkpoints of a run can make: one alone, or the mean of several."""
-    whole = {path: score for path, score in checkpoint.validated(run / "state") if checkpoint.damage(path) is None}
+    whole = {path: score for path, score in checkpoint.validated(run / STATE) if checkpoint.damage(path) is None}
     if not whole:
         return []
     last, best = list(whole), sorted(whole, key=whole.__getitem__)
     moving = " (its moving average)" if (last[-1] / checkpoint.AVERAGE).exists() else ""
     made: dict[tuple[Path, ...], str] = {(last[-1],): f"the newest checkpoint alone{moving}"}
     made.setdefault((best[-1],), f"the best checkpoint alone{moving}")
-    train = reopen_run(run).train
+    train = read_recipe(run).train
     for count in sorted({min(train.average, len(last)), len(last)}):
         made.setdefault(tuple(last[-count:]), f"the mean of the last {count}")
         if train.average_best:
@@ -156,7 +157,7 @@ def _translated(
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
     """Every change that needs the model, and the translations that come of it."""
     run = patient.model.source.absolute().parent
-    in_run = (run / "state").is_dir() and (run / "recipe.json").is_file()
+    in_run = (run / STATE).is_dir() and (run / RECIPE).is_file()
     models = means(run) if in_run else []
     if not in_run:
         notes.append("averaging: needs the checkpoints of the run, so a model that lies in it (-m RUN/model)")
@@ -185,7 +186,7 @@ def _translated(
 @contextmanager
 def _mean(run: Path, paths: Sequence[Path], device: str) -> Iterator[TranslationModel]:
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        write_mean(Path(folder) / "model", reopen_run(run), run, list(paths))
+        write_mean(Path(folder) / "model", read_recipe(run), run, list(paths))
         yield require_translation_model(load(Path(folder) / "model", device=device))
 
 

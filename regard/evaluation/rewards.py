@@ -1,11 +1,11 @@
-"""What a model writes for a source by itself, and what it is worth: what it adds to BLEU. For training/minimum_risk.py.
+"""Rewards for minimum risk training (training/minimum_risk.py): what a translation adds to the BLEU of its batch.
 
-BLEU is a figure of a whole text: of the n-grams of all its sentences, and of its length as a whole. The BLEU of a
-sentence by itself is another figure, which smooths away n-grams that are missing and asks every sentence, not their
-sum, for enough words. So a batch is taken as a text (Watanabe et al. 2007), as the best translations make it, and a
-translation is worth what the BLEU of that text becomes if it stands there instead.
+BLEU is a metric of a whole text: it counts the n-grams of all sentences, and the length of the text as a whole. The
+BLEU of one sentence is a different metric, which smooths missing n-grams away and requires every sentence, not their
+sum, to be long enough. So the batch is treated as one text (Watanabe et al. 2007) that consists of the best
+translations. The reward of a translation is the BLEU of that text with this translation in its place.
 
-B sources  N statistics of a sentence, which are added up for a text
+B sources  N statistics of a sentence, which are summed for a text
 """
 
 from collections.abc import Sequence
@@ -15,48 +15,59 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from regard.tasks import TranslationModel
-from regard.training.minimum_risk import Said
+from regard.training.loop import Batches
+from regard.training.minimum_risk import RewardedBatches, Sample
+from regard.training.prepare import Prepared
 
-SPARE = 20
-"""Tokens that a translation may have more than the longest target of its batch: not all models know when to stop."""
+EXTRA_TOKENS = 20
+"""Tokens a translation may have beyond the longest target of its batch: not all models know when to stop."""
 
 Statistics = NDArray[np.float64]
 
 
-class SampleRewards:
-    """Sources and targets in tokens -> the best few translations that a beam search finds for each source."""
+def training_batches(prepared: Prepared) -> Batches:
+    """The batches of each epoch; for minimum risk training, with translations of the model and their rewards."""
+    train = prepared.recipe.train
+    if not train.mrt_weight:
+        return prepared.epochs
+    model = TranslationModel(prepared.model, prepared.generation, prepared.tokenizer, prepared.run)
+    sample = RewardedSamples(model, train.mrt_samples)
+    start, pad = prepared.epochs.start, prepared.epochs.pad
+    return lambda epoch: RewardedBatches(prepared.epochs(epoch), sample, start=start, pad=pad)
 
-    def __init__(self, translator: TranslationModel, count: int) -> None:
-        self.translator, self.count = translator, count
+
+class RewardedSamples:
+    """Sources and targets as tokens -> the best few translations that a beam search finds for each source."""
+
+    def __init__(self, model: TranslationModel, count: int) -> None:
+        self.model, self.count = model, count
         self.metric = BLEU(effective_order=True)
 
-    def __call__(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[Said]]:
-        self.translator.network.eval()
-        longest = max(map(len, targets)) + SPARE
-        found = self.translator.hypotheses(
-            sources, beam=self.count, n_best=self.count, length_penalty=1.0, max_new=longest
-        )
-        decode = self.translator.tokenizer.decode
+    def __call__(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[Sample]]:
+        self.model.network.eval()
+        max_new = max(map(len, targets)) + EXTRA_TOKENS
+        found = self.model.hypotheses(sources, beam=self.count, n_best=self.count, length_penalty=1.0, max_new=max_new)
+        decode = self.model.tokenizer.decode
         scores = []
         for hypotheses, target in zip(found, targets, strict=True):
-            wanted = [decode(target)]
-            scores.append([self.metric.sentence_score(decode(one.tokens), wanted) for one in hypotheses])
+            reference = [decode(target)]
+            scores.append([self.metric.sentence_score(decode(one.tokens), reference) for one in hypotheses])
         return [
-            [(one.said, worth) for one, worth in zip(hypotheses, own, strict=True)]
-            for hypotheses, own in zip(found, worths(scores), strict=True)
+            [(one.said, reward) for one, reward in zip(hypotheses, row, strict=True)]
+            for hypotheses, row in zip(found, rewards(scores), strict=True)
         ]
 
 
-def worths(scores: Sequence[Sequence[BLEUScore]]) -> list[list[float]]:
-    """Of translations of a text's sentences, each sentence's in the order in which they would be taken.
+def rewards(scores: Sequence[Sequence[BLEUScore]]) -> list[list[float]]:
+    """The rewards of the translations of each sentence of a text. The first of each sentence makes up the text.
 
-    A sentence's share in the BLEU of the text is small. It is made as large as if the whole text were such a sentence.
+    One sentence changes the BLEU of the text little. The change is scaled up as if the whole text were such a sentence.
     """
-    rows = [np.array([_statistics(one) for one in own]) for own in scores]
-    text_N = np.sum([own[0] for own in rows], axis=0)
+    rows = [np.array([_statistics(one) for one in sentence]) for sentence in scores]
+    text_N = np.sum([row[0] for row in rows], axis=0)
     now = float(_bleu(text_N))
-    # the last number is the target's length
-    return [(now + (_bleu(text_N - own[0] + own) - now) * text_N[-1] / max(own[0, -1], 1.0)).tolist() for own in rows]
+    # the last statistic is the length of the target
+    return [(now + (_bleu(text_N - row[0] + row) - now) * text_N[-1] / max(row[0, -1], 1.0)).tolist() for row in rows]
 
 
 def _statistics(score: BLEUScore) -> list[float]:
@@ -64,8 +75,8 @@ def _statistics(score: BLEUScore) -> list[float]:
 
 
 def _bleu(statistics: Statistics) -> Statistics:
-    """In 0 … 1. One is added to all numbers of n-grams: nothing for a batch, but a few short sentences have none."""
-    right, all_, length, wanted = np.split(statistics, (4, 8, 9), axis=-1)
-    brevity = np.minimum(0.0, 1.0 - wanted / np.maximum(length, 1.0))[..., 0]
-    found: Statistics = np.exp(np.log((right + 1) / (all_ + 1)).mean(-1) + brevity)
-    return found
+    """BLEU in 0 … 1. One is added to all n-gram counts: negligible for a batch, needed for a few short sentences."""
+    correct, total, length, target_length = np.split(statistics, (4, 8, 9), axis=-1)
+    brevity = np.minimum(0.0, 1.0 - target_length / np.maximum(length, 1.0))[..., 0]
+    bleu: Statistics = np.exp(np.log((correct + 1) / (total + 1)).mean(-1) + brevity)
+    return bleu

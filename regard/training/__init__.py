@@ -1,10 +1,15 @@
-"""Learning from data: a loop, and what is handed to it.
+"""Training: from text files to a model.
 
-settings     what a recipe may say about training
-losses       logits -> one number, a slice of the vocabulary's logits at a time
-optim        AdamW and the schedules
-state        everything that is needed to go on, on disk: whole, hashed, or not there
-journal      what happened, line by line
-distributed  torchrun's processes
-loop         the loop
+recipe          the TOML file -> settings
+settings        its [train] table
+run_directory   the layout of a run on disk
+prepare         recipe -> tokenizer, token cache, model, loss
+loop            the training loop
+losses          batch -> loss; rdrop and minimum_risk are two other losses
+optim           optimizers and learning rate schedules; muon is one of the optimizers
+moving_average  of the weights
+replicas        threads that train together; distributed: processes that do
+checkpoint      everything needed to resume
+metrics_log     log.jsonl and TensorBoard
+export          checkpoints -> a model directory
 """

@@ -1,14 +1,14 @@
-"""Everything that is needed to go on, on disk.
+"""Checkpoints: everything needed to resume a run.
 
     run/state/00001500/   weights.safetensors    the parameters
-                          moments.safetensors    what the optimiser remembers of each
-                          average.safetensors    their moving average, where there is one
-                          progress.json          where in the data we are, what was best
-                          manifest.json          the sha256 of each of these, written last
+                          moments.safetensors    the optimizer state of each
+                          average.safetensors    their moving average, if there is one
+                          progress.json          position in the data, best score so far
+                          manifest.json          sha256 of each of these files, written last
 
-A checkpoint takes its name when it is whole, so whatever has the name is whole, unless the disk damaged it: then its
-hashes say so, and the newest valid one is used. Random states need no saving: every draw is a function of the seed
-and the number of the update.
+A checkpoint is renamed to its final name once complete, so a name always means a complete checkpoint. If the disk
+damages one, its hashes show it, and the newest valid one is used. No random state is saved: every random draw is a
+function of the seed and the update number.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.config import load_json, read
 from regard.errors import RegardError, TrainingError
 from regard.io import new_directory, write_json
-from regard.training.distributed import fill_from, whole
+from regard.training.distributed import copy_tensors, full_tensor
 from regard.training.muon import Muon
 from regard.weights.tensors import mean, parameters, read_file, write_tensors
 
@@ -39,27 +39,27 @@ PROGRESS, MANIFEST = "progress.json", "manifest.json"
 
 @dataclass(kw_only=True)
 class Progress:
-    """Where a run stands."""
+    """How far a run has come."""
 
     update: int = 0
     """Updates done."""
     epoch: int = 0
     batch: int = 0
-    """The next batch of this epoch."""
+    """Index of the next batch of this epoch."""
     tokens: int = 0
-    """Target tokens learnt from."""
+    """Target tokens trained on."""
     seconds: float = 0.0
     best: float | None = None
-    """The best validation score; larger is better."""
+    """Best validation score; larger is better."""
     best_update: int = 0
     waited: int = 0
-    """Validations since then."""
+    """Validations since the best one."""
     score: float | None = None
-    """The score of this checkpoint, where it was validated."""
+    """Validation score of this checkpoint, if it was validated."""
     skipped: int = 0
-    """Updates without a step, because the loss was no number."""
+    """Updates without an optimizer step, because loss or gradient was not finite."""
     stopped_by: int | None = None
-    """The signal that ended the run before its time."""
+    """The signal that stopped the run early."""
 
 
 def save(
@@ -71,17 +71,17 @@ def save(
     *,
     writes: bool,
 ) -> None:
-    """A checkpoint of this update. Every worker takes part, the first one writes."""
-    weights = {name: whole(parameter.detach()) for name, parameter in parameters(model).items()}
-    second = {name: whole(tensor) for name, tensor in moments(model, optimizers).items()}
-    averaged = None if average is None else {name: whole(tensor) for name, tensor in average.items()}
+    """Save a checkpoint of the current update. All workers must call this; the one with `writes` writes it."""
+    weights = {name: full_tensor(parameter.detach()) for name, parameter in parameters(model).items()}
+    state = {name: full_tensor(tensor) for name, tensor in moments(model, optimizers).items()}
+    averaged = None if average is None else {name: full_tensor(tensor) for name, tensor in average.items()}
     path = folder / f"{progress.update:08}"
     if not writes or path.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
     with new_directory(path) as draft:
         write_tensors(draft / WEIGHTS, weights)
-        write_tensors(draft / MOMENTS, second)
+        write_tensors(draft / MOMENTS, state)
         if averaged is not None:
             write_tensors(draft / AVERAGE, averaged)
         write_json(draft / PROGRESS, asdict(progress))
@@ -89,40 +89,45 @@ def save(
 
 
 def load(folder: Path, model: nn.Module, optimizers: Optimizers, average: dict[str, Tensor] | None) -> Progress:
-    """Fill everything from the newest valid checkpoint, and say where it stood: at the start, if there is none yet."""
-    for draft in folder.glob(".[0-9]*"):  # of a run that was killed while it wrote
+    """Load the newest valid checkpoint into the model and the optimizers. Without checkpoints, start from scratch."""
+    for draft in folder.glob(".[0-9]*"):  # left by a run that was killed while writing
         shutil.rmtree(draft, ignore_errors=True)
     if not checkpoints(folder):
         return Progress()
     path = newest(folder)
     if path is None:
-        raise TrainingError(f"{folder}: there is no whole checkpoint to go on from")
+        raise TrainingError(f"{folder}: every checkpoint is damaged, so the run cannot be resumed")
     for later in checkpoints(folder):
-        if later.name > path.name:  # damaged: another is written in its place
+        if later.name > path.name:  # damaged: it will be written again
             shutil.rmtree(later)
-    fill_from(read_file(path / WEIGHTS), parameters(model))
-    progress = read(Progress, load_json(path / PROGRESS), str(path / PROGRESS))
-    progress.score = None  # it was that checkpoint's, not the next one's
+    copy_tensors(read_file(path / WEIGHTS), parameters(model))
+    progress = read_progress(path)
+    progress.score = None  # it belongs to that checkpoint, not to the next one
     make_moments(optimizers, progress.update - progress.skipped)
-    fill_from(read_file(path / MOMENTS), moments(model, optimizers))
+    copy_tensors(read_file(path / MOMENTS), moments(model, optimizers))
     if average is not None:
-        fill_from(read_file(path / (AVERAGE if (path / AVERAGE).exists() else WEIGHTS)), average)
+        copy_tensors(read_file(path / (AVERAGE if (path / AVERAGE).exists() else WEIGHTS)), average)
     return progress
 
 
+def read_progress(path: Path) -> Progress:
+    """The progress of one checkpoint."""
+    return read(Progress, load_json(path / PROGRESS), str(path / PROGRESS))
+
+
 def moments(model: nn.Module, optimizers: Optimizers) -> dict[str, Tensor]:
-    """What the optimisers remember, under the names of the parameters."""
+    """The state of the optimizers, by parameter name."""
     named: dict[str, Tensor] = {}
     for name, parameter in parameters(model).items():
         for optimizer in optimizers:
             for key, moment in optimizer.state.get(parameter, {}).items():
-                if key != "step":  # that is the update's number, the same for all
+                if key != "step":  # the same for all: the number of optimizer steps
                     named[f"{name}.{key}"] = moment
     return named
 
 
 def make_moments(optimizers: Optimizers, steps: int) -> None:
-    """Optimisers make their moments with their first step; here they are made for them."""
+    """Create the state that optimizers create with their first step."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
@@ -137,21 +142,21 @@ def make_moments(optimizers: Optimizers, steps: int) -> None:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Every checkpoint's directory, oldest first; whole or not."""
+    """All checkpoint directories, oldest first, valid or not."""
     return sorted(path for path in folder.glob("[0-9]*") if path.is_dir())
 
 
 def newest(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole. Those that are not are passed over, and that is said."""
+    """The newest valid checkpoint. Damaged ones are skipped with a warning."""
     for path in reversed(checkpoints(folder)):
         if (fault := damage(path)) is None:
             return path
-        log.warning("%s is passed over: %s", path, fault)
+        log.warning("%s: skipped, %s", path, fault)
     return None
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, if anything."""
+    """What is wrong with a checkpoint, or None if it is valid."""
     try:
         manifest = load_json(path / MANIFEST)
         for name, expected in manifest.items():
@@ -159,7 +164,7 @@ def damage(path: Path) -> str | None:
                 return f"{name} is damaged"
     except (RegardError, OSError) as error:
         return str(error)
-    return None if {WEIGHTS, MOMENTS, PROGRESS} <= manifest.keys() else "its manifest is not complete"
+    return None if {WEIGHTS, MOMENTS, PROGRESS} <= manifest.keys() else "its manifest is incomplete"
 
 
 def digest(path: Path) -> str:
@@ -168,7 +173,7 @@ def digest(path: Path) -> str:
 
 
 def validated(folder: Path) -> Iterator[tuple[Path, float]]:
-    """The checkpoints that were validated, oldest first, with their scores."""
+    """The validated checkpoints, oldest first, with their scores."""
     for path in checkpoints(folder):
         try:
             score = json.loads((path / PROGRESS).read_text(encoding="utf-8")).get("score")
@@ -179,12 +184,12 @@ def validated(folder: Path) -> Iterator[tuple[Path, float]]:
 
 
 def chosen(folder: Path, count: int, *, best: bool) -> list[Path]:
-    """The checkpoints whose mean is the model: the last ones, or the best ones, of those that are whole."""
+    """The checkpoints to average: the last or the best `count` of the valid ones."""
     return [path for path in _ranked(folder, best=best) if damage(path) is None][-count:]
 
 
 def _ranked(folder: Path, *, best: bool) -> list[Path]:
-    """The validated ones, those that are wanted last."""
+    """The validated checkpoints in ascending order: by update, or by score."""
     listed = list(validated(folder))
     if best:
         listed.sort(key=lambda pair: pair[1])
@@ -192,9 +197,9 @@ def _ranked(folder: Path, *, best: bool) -> list[Path]:
 
 
 def prune(folder: Path, count: int, *, best: bool) -> None:
-    """Remove what neither averaging nor going on (from two, in case one is damaged) will need. The best one stays."""
-    wanted = (*_ranked(folder, best=best)[-count:], *_ranked(folder, best=True)[-1:])
-    kept = {*wanted, *checkpoints(folder)[-2:]}
+    """Remove the checkpoints that are not needed for averaging, nor for resuming. The best one always stays."""
+    averaged = (*_ranked(folder, best=best)[-count:], *_ranked(folder, best=True)[-1:])
+    kept = {*averaged, *checkpoints(folder)[-2:]}  # two to resume from, in case one is damaged
     for path in checkpoints(folder):
         if path not in kept:
             shutil.rmtree(path)

@@ -1,7 +1,7 @@
-"""The training loop. It is a loop.
+"""The training loop.
 
-Each update is a function of the weights, the data and (seed, update): nothing else is random, so a run that was
-killed at any instant goes on from its last checkpoint to the same weights, bit for bit.
+Each update is a function of the weights, the data and (seed, update). Nothing else is random, so a run that is killed
+at any moment resumes from its last checkpoint and reaches the same weights, bit for bit.
 """
 
 import hashlib
@@ -9,43 +9,46 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.blocks.bf16_linear import use_bf16_linear
 from regard.data.batching import Batch
 from regard.errors import TrainingError
 from regard.training import checkpoint
 from regard.training.checkpoint import Progress
-from regard.training.distributed import Workers, whole
-from regard.training.metrics_log import MetricsLog, Record
+from regard.training.distributed import Workers, full_tensor
+from regard.training.metrics_log import MetricsLog, MetricsWindow, Record, UpdateMetrics
+from regard.training.moving_average import MovingAverage
 from regard.training.optim import learning_rate, make_optimizers
-from regard.training.replicas import MOST, Replicas
+from regard.training.replicas import MAX_REPLICAS, Replicas
 from regard.training.settings import TrainSettings
-from regard.training.stop_request import Asked, asked_to_stop
-from regard.weights.tensors import parameters
+from regard.training.stop_request import StopRequest, stop_on_signal
 
-RENEW = 64
-"""Updates between two draws of the dropout strip."""
+MASK_POOL_UPDATES = 64
+"""Updates for which one pool of dropout masks is used."""
 
 Batches = Callable[[int], Sequence[Any]]
-"""The batches of an epoch, by number: a pure function of (seed, epoch)."""
+"""Epoch number -> its batches: a pure function of (seed, epoch)."""
 Validate = Callable[[], Record]
-"""Measures the model as it stands: `score` (larger is better) and whatever else it likes to say."""
+"""Evaluates the current model. The record holds `score` (larger is better) and any other metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Everything that the loop is handed."""
+    """The inputs of the loop."""
 
     loss: nn.Module
-    """The model with its loss: a batch in, (loss, log-likelihood) summed over its tokens out."""
+    """The model with its loss: batch -> (loss, log-likelihood), summed over its tokens."""
     model: nn.Module
     batches: Batches
     validate: Validate
@@ -55,26 +58,84 @@ class Job:
     device: torch.device
     workers: Workers = field(default_factory=Workers)
     report: Callable[[Record], None] = lambda record: None
-    """Where every line of the journal goes as well."""
-    where: Callable[[int], str] = str
-    """Where a row of the corpus came from, for people."""
+    """Called with every record of the log."""
+    on_update: Callable[[int], None] = lambda update: None
+    """Called after every update, with its number."""
+    locate: Callable[[int], str] = str
+    """Row of the corpus -> its file and line, for error messages."""
 
 
 def train(job: Job, *, resume: bool = False) -> Progress:
-    """Train until the last update, until nothing improves any more, or until a signal asks to stop.
+    """Train until the last update, until validation stops improving, or until a signal asks to stop.
 
-    The progress that comes back says which: `stopped_by` is the signal's number.
+    `stopped_by` of the returned progress is the number of that signal.
     """
-    with asked_to_stop() as asked:
-        run = _Run(job, resume)
-        try:
-            return run.go(asked)
-        finally:
-            run.close()
+    settings, workers = job.settings, job.workers
+    with stop_on_signal() as stop, _Run(job, resume) as run:
+        progress = run.progress
+        for batches in run.updates():
+            tokens = run.total(float(sum(batch.tokens for batch in batches)))
+            pieces = 1  # doubled when a batch does not fit into memory
+            while True:
+                run.seed_update()
+                job.model.zero_grad(set_to_none=True)
+                parts = [part for batch in batches for part in batch.split(pieces * len(run.replicas.modules))]
+                try:
+                    sums = run.replicas.run(partial(forward_backward, job=job, scale=workers.count / tokens), parts)
+                    break
+                except (RuntimeError, MemoryError) as error:
+                    pieces = run.more_pieces(pieces, batches, error)
+            loss, log_likelihood = (workers.sum(sums) / tokens).tolist()
+
+            norm = nn.utils.clip_grad_norm_(job.model.parameters(), settings.clip or math.inf)
+            metrics = UpdateMetrics(
+                loss, log_likelihood, tokens, learning_rate(settings, progress.update), float(full_tensor(norm))
+            )
+            if math.isfinite(loss) and math.isfinite(metrics.grad_norm):
+                run.optimizer_step(metrics)
+            else:
+                run.on_nonfinite(batches, metrics)
+
+            run.log(metrics)
+            stopping = run.should_stop(stop)
+            if progress.update == settings.updates or progress.update % settings.validate_every == 0:
+                run.validate()
+                run.save()
+            elif stopping or (settings.save_every and progress.update % settings.save_every == 0):
+                run.save()
+            if stopping:
+                break
+        progress.stopped_by = stop.signal
+        return progress
+
+
+def forward_backward(module: nn.Module, batches: Sequence[Batch], *, job: Job, scale: float) -> Tensor:
+    """Add the gradients of some batches to the module; return the sums of loss and log-likelihood.
+
+    Every replica calls this in its own thread. Workers average their gradients, while the loss is a mean over the
+    tokens of all workers: `scale` is workers / tokens.
+    """
+    sums = torch.zeros(2, dtype=torch.float64, device=job.device)
+    bf16 = job.settings.dtype == "bfloat16" and job.device.type != "cpu"  # on a CPU the linear layers do it
+    module.train()
+    for number, batch in enumerate(batches, 1):
+        # DDP exchanges gradients once per update, with its last batch
+        more = isinstance(module, DistributedDataParallel) and number < len(batches)
+        with module.no_sync() if more else nullcontext(), torch.autocast(job.device.type, torch.bfloat16, enabled=bf16):
+            loss, log_likelihood = module(batch)
+            (loss * scale).backward()
+        sums += torch.stack((loss.detach(), log_likelihood))
+    return sums
+
+
+def is_finished(settings: TrainSettings, progress: Progress) -> bool:
+    """Whether the last update is done, or validation has not improved for `patience` validations."""
+    out_of_patience = settings.stop_on != "none" and progress.waited >= max(settings.patience, 1)
+    return progress.update >= settings.updates or out_of_patience
 
 
 class _Run:
-    """One call of `train`: the loop and what it keeps at hand."""
+    """The state of one call of `train`: optimizers, replicas, progress, log."""
 
     def __init__(self, job: Job, resume: bool) -> None:
         self.job, self.settings = job, job.settings
@@ -82,251 +143,148 @@ class _Run:
             use_bf16_linear(job.model)
         self.module = job.workers.wrap(job.loss)
         self.optimizers = make_optimizers(job.model, job.settings)
-        self.average = None
-        if job.settings.moving_average:
-            self.average = {name: parameter.detach().clone() for name, parameter in parameters(job.model).items()}
+        decay = job.settings.moving_average
+        self.average = MovingAverage(job.model, decay) if decay else None
         self.folder = job.run / "state"
-        self.progress = checkpoint.load(self.folder, job.model, self.optimizers, self.average) if resume else Progress()
+        self.progress = Progress()
+        if resume:
+            self.progress = checkpoint.load(self.folder, job.model, self.optimizers, self.averaged)
+        self.started = time.perf_counter() - self.progress.seconds
         self.replicas = Replicas(self.module, self.replica_count())
-        self.journal = MetricsLog(job.run, self.progress.update) if job.workers.first else None
+        self.window = MetricsWindow()
+        self.log_file = MetricsLog(job.run, self.progress.update) if job.workers.is_main else None
 
-    def close(self) -> None:
+    def __enter__(self) -> "_Run":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.replicas.close()
-        if self.journal is not None:
-            self.journal.close()
+        if self.log_file is not None:
+            self.log_file.close()
+
+    @property
+    def averaged(self) -> dict[str, Tensor] | None:
+        return None if self.average is None else self.average.tensors
 
     def replica_count(self) -> int:
-        if not self.job.workers.alone or self.job.device.type != "cpu":
+        if not self.job.workers.single or self.job.device.type != "cpu":
             return 1
-        return self.settings.replicas or min(torch.get_num_threads(), MOST)
+        return self.settings.replicas or min(torch.get_num_threads(), MAX_REPLICAS)
 
-    def go(self, asked: Asked) -> Progress:
-        settings, progress = self.settings, self.progress
-        started = time.perf_counter() - progress.seconds
-        window = _Window()
+    def updates(self) -> Iterator[list[Batch]]:
+        """The batches of each update, until the run is finished."""
         stream = self.stream()
-        while progress.update < settings.updates and not self.given_up:
-            chunk = list(islice(stream, settings.accumulate))
-            progress.update += 1
-            numbers = self.step(chunk)
-            progress.seconds = time.perf_counter() - started
-            window.add(numbers)
-            if progress.update % settings.log_every == 0:
-                self.say({"kind": "train", **window.summary(progress)})
-            finished = progress.update == settings.updates
-            stopping = self.total(float(asked.signal is not None)) > 0
-            if stopping and asked.signal is None:  # another worker was asked
-                asked.signal = signal.SIGTERM
-            if finished or progress.update % settings.validate_every == 0:
-                finished = self.validate() or finished
-                self.save()
-            elif stopping or (settings.save_every and progress.update % settings.save_every == 0):
-                self.save()
-            if finished or stopping:
-                break
-        progress.stopped_by = asked.signal
-        return progress
+        while not is_finished(self.settings, self.progress):
+            batches = list(islice(stream, self.settings.accumulate))
+            self.progress.update += 1
+            yield batches
 
     def stream(self) -> Iterator[Batch]:
-        """Batches without end, from where we stand."""
+        """Batches without end, from the current position."""
         progress = self.progress
         while True:
             epoch = self.job.batches(progress.epoch)
             if len(epoch) == 0:
-                raise TrainingError("there is no training data")
+                raise TrainingError("there is no training data: every pair was filtered out")
             while progress.batch < len(epoch):
-                progress.batch += 1  # before it is learnt from: a checkpoint follows the whole update
+                progress.batch += 1  # before it is used: a checkpoint follows the whole update
                 yield epoch[progress.batch - 1].to(self.job.device)
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
-    def step(self, chunk: list[Batch]) -> "_Numbers":
-        """One update from a few batches."""
-        settings, update = self.settings, self.progress.update
-        tokens = self.total(float(sum(batch.tokens for batch in chunk)))
-        loss, likelihood = self.gradients(chunk, tokens)
-        rate = learning_rate(settings, update)
-        if not math.isfinite(loss):
-            self.bad_loss(chunk, loss)
-            self.progress.skipped += 1
-            return _Numbers(loss, likelihood, tokens, rate, math.nan)
-        longest = settings.clip or math.inf
-        norm = float(whole(nn.utils.clip_grad_norm_(self.job.model.parameters(), longest)))
-        if not math.isfinite(norm):
-            self.bad_loss(chunk, norm)
-            self.progress.skipped += 1
-        else:
-            for optimizer in self.optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.step()
-            self.move_average()
-        self.progress.tokens += int(tokens)
-        return _Numbers(loss, likelihood, tokens, rate, norm)
+    def seed_update(self) -> None:
+        """Seed all that is random in this update, from (seed, update, worker)."""
+        seed, update, rank = self.job.seed, self.progress.update, self.job.workers.rank
+        torch.manual_seed(_hash(seed, "update", update, rank))
+        for number, pool in enumerate(self.replicas.mask_pools):
+            pattern = _hash(seed, "strip", update // MASK_POOL_UPDATES, rank, number)
+            pool.begin(pattern, places=_hash(seed, "places", update, rank, number))
 
-    def gradients(self, chunk: list[Batch], tokens: float) -> tuple[float, float]:
-        """Loss and log-likelihood of a token, and the gradients in place. What does not fit memory is cut in two."""
-        pieces = 1
-        while True:
-            self.draw()
-            self.job.model.zero_grad(set_to_none=True)
-            try:
-                return self.attempt(chunk, pieces, tokens)
-            except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
-                    raise
-                if not self.job.workers.alone:  # the others are in the middle of an exchange of gradients
-                    fewer = "lower batch_tokens, and raise accumulate for as many an update"
-                    raise TrainingError(
-                        f"out of memory, and with several processes no batch is split: {fewer}"
-                    ) from None
-                pieces *= 2
-                if pieces > max(len(batch.rows) for batch in chunk):
-                    raise TrainingError("out of memory with a single pair; filter longer ones") from None
-                self.say({"kind": "split", "update": self.progress.update, "pieces": pieces})
+    def more_pieces(self, pieces: int, batches: list[Batch], error: Exception) -> int:
+        """Cut the batches into twice as many pieces after running out of memory. Other errors are raised again."""
+        if not (isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)):
+            raise error
+        if not self.job.workers.single:  # the others are in the middle of exchanging gradients
+            raise TrainingError(
+                "out of memory, and batches are not split with several processes: lower batch_tokens, and raise "
+                "accumulate to keep the tokens per update"
+            ) from None
+        if 2 * pieces > max(len(batch.rows) for batch in batches):
+            raise TrainingError("out of memory with a single pair: lower [data] max_tokens") from None
+        self.write({"kind": "split", "update": self.progress.update, "pieces": 2 * pieces})
+        return 2 * pieces
 
-    def attempt(self, chunk: list[Batch], pieces: int, tokens: float) -> tuple[float, float]:
-        workers = self.job.workers
+    def optimizer_step(self, metrics: UpdateMetrics) -> None:
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = metrics.lr
+            optimizer.step()
+        if self.average is not None:
+            self.average.update(self.progress.update)
+        self.progress.tokens += int(metrics.tokens)
 
-        def learn(module: nn.Module, batches: Sequence[Batch]) -> Tensor:
-            sums = torch.zeros(2, dtype=torch.float64, device=self.job.device)
-            device = self.job.device.type
-            half = torch.autocast(device, torch.bfloat16, enabled=self.settings.dtype == "bfloat16" and device != "cpu")
-            module.train()
-            for number, batch in enumerate(batches, 1):
-                with workers.without_sync(module, last=number == len(batches)), half:
-                    loss, likelihood = module(batch)
-                    # workers' gradients are averaged; the loss is a mean over the tokens of all of them
-                    (loss * (workers.count / tokens)).backward()
-                sums += torch.stack((loss.detach(), likelihood))
-            return sums
+    def on_nonfinite(self, batches: list[Batch], metrics: UpdateMetrics) -> None:
+        """Stop, or skip the update, as the recipe says."""
+        name, value = ("gradient norm", metrics.grad_norm) if math.isfinite(metrics.loss) else ("loss", metrics.loss)
+        where = f"update {self.progress.update}, epoch {self.progress.epoch}"
+        pairs = ", ".join(self.job.locate(row) for batch in batches for row in batch.rows.tolist()[:8])
+        if self.settings.on_nonfinite == "stop":
+            raise TrainingError(f"the {name} is {value} in {where}, in a batch with the pairs {pairs} …")
+        self.write({"kind": "skipped", "update": self.progress.update, "loss": str(value), "pairs": pairs})
+        self.progress.skipped += 1
 
-        parts = [part for batch in chunk for part in batch.split(pieces * len(self.replicas.modules))]
-        loss_sum, likelihood_sum = workers.sum(self.replicas.learn(learn, parts)).tolist()
-        return loss_sum / tokens, likelihood_sum / tokens
-
-    def draw(self) -> None:
-        """All that is random in this update, from (seed, update, worker)."""
-        update, rank = self.progress.update, self.job.workers.rank
-        torch.manual_seed(_number(self.job.seed, "update", update, rank))
-        for number, strip in enumerate(self.replicas.strips):
-            pattern = _number(self.job.seed, "strip", update // RENEW, rank, number)
-            strip.begin(pattern, places=_number(self.job.seed, "places", update, rank, number))
-
-    @torch.no_grad()
-    def move_average(self) -> None:
-        if self.average is None:
-            return
-        # a young average follows quickly: after n updates it looks back over about n / 10 of them
-        decay = min(self.settings.moving_average, (1 + self.progress.update) / (10 + self.progress.update))
-        weights = parameters(self.job.model)
-        torch._foreach_lerp_(list(self.average.values()), [weights[name] for name in self.average], 1 - decay)
-
-    def validate(self) -> bool:
-        """Measure, remember the best, and say whether to stop."""
+    def log(self, metrics: UpdateMetrics) -> None:
         progress = self.progress
+        progress.seconds = time.perf_counter() - self.started
+        self.window.add(metrics)
+        if progress.update % self.settings.log_every == 0:
+            self.write({"kind": "train", **self.window.summary(progress)})
+        if self.log_file is not None:
+            self.job.on_update(progress.update)
+
+    def should_stop(self, stop: StopRequest) -> bool:
+        """Whether any worker received a signal."""
+        stopping = self.total(float(stop.signal is not None)) > 0
+        if stopping and stop.signal is None:  # another worker received it
+            stop.signal = signal.SIGTERM
+        return stopping
+
+    def validate(self) -> None:
+        """Validate the model and remember the best score."""
+        progress, workers = self.progress, self.job.workers
         record: Record = {}
-        workers = self.job.workers
-        if workers.first or workers.sharded:  # a shard alone cannot be asked anything
-            with self.averaged(), workers.gathered(self.module):
+        if workers.is_main or workers.sharded:  # sharded weights need all workers
+            swapped_in = self.average.swapped_in() if self.average else nullcontext()
+            with swapped_in, workers.unsharded(self.module):
                 self.job.model.eval()
                 record = self.job.validate()
-        score = self.total(float(record.get("score", 0.0)) if workers.first else 0.0)
+        score = self.total(float(record.get("score", 0.0)) if workers.is_main else 0.0)
         progress.score = score if math.isfinite(score) else None
         if math.isfinite(score) and (progress.best is None or score > progress.best):
             progress.best, progress.best_update, progress.waited = score, progress.update, 0
         else:
             progress.waited += 1
-        self.say({"kind": "valid", "update": progress.update, "epoch": progress.epoch, **record})
-        return self.given_up
-
-    @property
-    def given_up(self) -> bool:
-        """Whether nothing has improved for as long as the recipe waits."""
-        return self.settings.stop_on != "none" and self.progress.waited >= max(self.settings.patience, 1)
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """The model with its averaged weights, for as long as the block runs."""
-        if self.average is None:
-            yield
-            return
-        weights = parameters(self.job.model)
-        own = {name: parameter.detach().clone() for name, parameter in weights.items()}
-        with torch.no_grad():
-            for name, parameter in weights.items():
-                parameter.copy_(self.average[name])
-            try:
-                yield
-            finally:
-                for name, parameter in weights.items():
-                    parameter.copy_(own[name])
+        self.write({"kind": "valid", "update": progress.update, "epoch": progress.epoch, **record})
 
     def save(self) -> None:
-        workers = self.job.workers
-        checkpoint.save(self.folder, self.progress, self.job.model, self.optimizers, self.average, writes=workers.first)
-        if workers.first:
+        model, workers = self.job.model, self.job.workers
+        checkpoint.save(self.folder, self.progress, model, self.optimizers, self.averaged, writes=workers.is_main)
+        if workers.is_main:
             checkpoint.prune(self.folder, self.settings.average, best=self.settings.average_best)
         self.progress.score = None
-        workers.wait()
-
-    def bad_loss(self, chunk: list[Batch], value: float) -> None:
-        where = f"update {self.progress.update}, epoch {self.progress.epoch}"
-        pairs = ", ".join(self.job.where(row) for batch in chunk for row in batch.rows.tolist()[:8])
-        if self.settings.bad_loss == "stop":
-            raise TrainingError(f"the loss is {value} in {where}, in a batch with the pairs {pairs} …")
-        self.say({"kind": "skipped", "update": self.progress.update, "loss": str(value), "pairs": pairs})
+        workers.barrier()
 
     def total(self, number: float) -> float:
+        """The sum of a number over all workers."""
+        if self.job.workers.single:
+            return number
         return float(self.job.workers.sum(torch.tensor([number], dtype=torch.float64, device=self.job.device)))
 
-    def say(self, record: Record) -> None:
-        if self.journal is not None:
-            self.journal.write(record)
+    def write(self, record: Record) -> None:
+        if self.log_file is not None:
+            self.log_file.write(record)
             self.job.report(record)
 
 
-@dataclass(frozen=True)
-class _Numbers:
-    loss: float
-    likelihood: float
-    tokens: float
-    rate: float
-    norm: float
-
-
-class _Window:
-    """The updates since the last line of the log."""
-
-    def __init__(self) -> None:
-        self.numbers: list[_Numbers] = []
-        self.started = time.perf_counter()
-
-    def add(self, numbers: _Numbers) -> None:
-        self.numbers.append(numbers)
-
-    def summary(self, progress: Progress) -> Record:
-        seconds = time.perf_counter() - self.started
-        learnt = [number for number in self.numbers if math.isfinite(number.loss)]  # the others were skipped
-        tokens = sum(number.tokens for number in learnt)
-        record = {
-            "update": progress.update,
-            "epoch": progress.epoch,
-            "loss": sum(number.loss * number.tokens for number in learnt) / tokens if tokens else math.nan,
-            "nll": -sum(number.likelihood * number.tokens for number in learnt) / tokens if tokens else math.nan,
-            "rate": self.numbers[-1].rate,
-            "norm": self.numbers[-1].norm,
-            "tokens_per_second": tokens / seconds,
-            "seconds": progress.seconds,
-        }
-        self.numbers, self.started = [], time.perf_counter()
-        return record
-
-
-def _out_of_memory(error: Exception) -> bool:
-    said = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in said
-
-
-def _number(*parts: object) -> int:
-    """A number of 63 bits that depends on all the parts, and looks random."""
+def _hash(*parts: object) -> int:
+    """A pseudo-random 63-bit number that depends on all parts."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little") >> 1

@@ -1,56 +1,91 @@
-"""Logits -> one number.
+"""The training loss of a translation model: a batch in, a number out.
 
-The projection to the vocabulary and the loss are one function, which works through the rows in slices: it never
-holds more than a slice of the logits, and it has the gradients of a slice at hand while it has its probabilities.
+The projection to the vocabulary and the cross-entropy are one function that works through the rows in slices. It
+never holds more than one slice of the logits, and it computes the gradients of a slice while its probabilities are in
+memory.
 
-R rows (tokens)  D width  V vocabulary
+B batch  L target length  R rows (tokens)  D width  V vocabulary
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.blocks.bf16_linear import ROWS, padded, to_bf16
+from regard.blocks.bf16_linear import ROWS, BF16Linear, padded, to_bf16
+from regard.data.batching import Batch
+from regard.models.seq2seq import Memory, Seq2Seq
 
-SLICE = 16 << 20
-"""Bytes of logits at once: half of a usual third-level cache. Smaller slices read the whole matrix more often."""
+SLICE_BYTES = 16 << 20
+"""Size of a slice of logits: half of a typical L3 cache. Smaller slices read the vocabulary matrix more often."""
 
 
-class Products:
-    """The three products of a slice of rows with the matrix of the vocabulary, perhaps in half precision."""
+class TranslationLoss(nn.Module):
+    """A translation model and its loss as one module, so that DDP and FSDP can wrap both.
 
-    def __init__(self, weight_VD: Tensor, bias_V: Tensor | None, most: int, half: bool) -> None:
-        """For slices of so many rows at the most."""
-        self.weight_VD, self.bias_V, self.room = weight_VD, bias_V, None
-        if half:
+    Teacher forcing: the decoder reads the correct target up to each position and predicts the next token.
+    """
+
+    def __init__(self, model: Seq2Seq, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    @property
+    def bf16(self) -> bool:
+        """Whether the projection uses bfloat16 products: while training, if the linear layers of the model do."""
+        return self.training and isinstance(self.model.output, BF16Linear)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Loss and log-likelihood, both summed over the tokens of the batch (padding excluded)."""
+        memory = self.model.encode(batch.source_BS, batch.source_present_BS)
+        return self.cross_entropy(batch, memory)
+
+    def cross_entropy(self, batch: Batch, memory: Memory) -> tuple[Tensor, Tensor]:
+        states_BLD = self.model.states(batch.target_BL, memory, batch.target_present_BL)
+        states_RD = states_BLD[batch.target_present_BL].float()
+        labels_R = batch.labels_BL[batch.target_present_BL]
+        output = self.model.output
+        # in float32 even where the blocks run in half precision: a sum over the vocabulary needs all of its bits
+        with torch.autocast(states_RD.device.type, enabled=False):
+            return projected_cross_entropy(
+                states_RD, output.weight, output.bias, labels_R, self.smoothing, bf16=self.bf16
+            )
+
+
+class Projection:
+    """The three matrix products between a slice of rows and the vocabulary matrix, in float32 or bfloat16."""
+
+    def __init__(self, weight_VD: Tensor, bias_V: Tensor | None, max_rows: int, bf16: bool) -> None:
+        """`max_rows`: rows of the largest slice."""
+        self.weight_VD, self.bias_V, self.buffer = weight_VD, bias_V, None
+        if bf16:
             self.weight_VD = weight_VD.bfloat16()
-            self.room = self.weight_VD.new_empty(padded(most), len(weight_VD))
+            self.buffer = self.weight_VD.new_empty(padded(max_rows), len(weight_VD))
 
     def logits(self, rows_RD: Tensor, out_RV: Tensor) -> Tensor:
-        """In the first rows of a room that is there."""
+        """The logits of the rows, written to the first rows of `out_RV`."""
         out_RV = out_RV[: len(rows_RD)]
-        if self.room is None:
+        if self.buffer is None:
             torch.mm(rows_RD, self.weight_VD.T, out=out_RV)
         else:
-            half_RV = torch.mm(to_bf16(rows_RD), self.weight_VD.T, out=self.room[: padded(len(rows_RD))])
-            out_RV.copy_(half_RV[: len(rows_RD)])
+            bf16_RV = torch.mm(to_bf16(rows_RD), self.weight_VD.T, out=self.buffer[: padded(len(rows_RD))])
+            out_RV.copy_(bf16_RV[: len(rows_RD)])
         return out_RV if self.bias_V is None else out_RV.add_(self.bias_V)
 
-    def back(self, errors_RV: Tensor, rows_RD: Tensor, grad_RD: Tensor, grad_VD: Tensor) -> None:
-        """What the errors of the logits say of the rows, written, and of the matrix, added."""
-        if self.room is None:
-            torch.mm(errors_RV, self.weight_VD, out=grad_RD)
-            grad_VD.addmm_(errors_RV.T, rows_RD)
+    def backward(self, grad_RV: Tensor, rows_RD: Tensor, grad_RD: Tensor, grad_VD: Tensor) -> None:
+        """From the gradient of the logits: write the gradient of the rows, add to the gradient of the matrix."""
+        if self.buffer is None:
+            torch.mm(grad_RV, self.weight_VD, out=grad_RD)
+            grad_VD.addmm_(grad_RV.T, rows_RD)
         else:
-            half_RV = to_bf16(errors_RV, self.room)
-            grad_RD.copy_(torch.mm(half_RV, self.weight_VD)[: len(rows_RD)])
-            grad_VD += torch.mm(half_RV.T, to_bf16(rows_RD))
+            bf16_RV = to_bf16(grad_RV, self.buffer)
+            grad_RD.copy_(torch.mm(bf16_RV, self.weight_VD)[: len(rows_RD)])
+            grad_VD += torch.mm(bf16_RV.T, to_bf16(rows_RD))
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """sum over rows of cross-entropy(states weightᵀ + bias, labels), smoothed."""
+    """Sum over rows of cross-entropy(states weightᵀ + bias, labels), with label smoothing."""
 
     @staticmethod
     def forward(
@@ -60,35 +95,35 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         bias_V: Tensor | None,
         labels_R: Tensor,
         smoothing: float,
-        half: bool,
+        bf16: bool,
     ) -> tuple[Tensor, Tensor]:
         vocab = len(weight_VD)
         grad_states = torch.empty_like(states_RD)
         grad_weight = torch.zeros_like(weight_VD)
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
-        of_label_R1, normalizer_R1 = (states_RD.new_empty(len(states_RD), 1) for _ in range(2))
+        label_logits_R1, normalizer_R1 = (states_RD.new_empty(len(states_RD), 1) for _ in range(2))
         parts = slices(len(states_RD), vocab)
-        most = min(parts[0].stop, len(states_RD))
-        room_RV = states_RD.new_empty(most, vocab)  # fresh memory is slow to touch
-        products = Products(weight_VD, bias_V, most, half)
-        # The probabilities are powers / total, and the gradient of the logits is the probabilities less the target.
-        # A smoothed target is (1 - s) at the label and s / V everywhere; its constant part is a rank-one matrix, and is
-        # added at the end. Nothing divides the large matrix by its totals: the small ones around it are divided.
+        max_rows = min(parts[0].stop, len(states_RD))
+        buffer_RV = states_RD.new_empty(max_rows, vocab)  # one for all slices: fresh memory is slow to touch
+        projection = Projection(weight_VD, bias_V, max_rows, bf16)
+        # The probabilities are exps / total, and the gradient of the logits is the probabilities minus the target.
+        # A smoothed target is (1 - s) at the label plus s / V everywhere. Its constant part is a rank-one matrix, added
+        # at the end. The large matrix is never divided by its totals: the small ones around it are.
         for part in parts:
-            rows_RD, wanted_R1 = states_RD[part], labels_R[part, None]
-            logits_RV = products.logits(rows_RD, room_RV)
-            of_label_R1[part] = logits_RV.gather(1, wanted_R1)
-            highest_R1 = logits_RV.amax(1, keepdim=True)
-            powers_RV = logits_RV.sub_(highest_R1).exp_()
-            total_R1 = powers_RV.sum(1, keepdim=True)
-            normalizer_R1[part] = highest_R1 + total_R1.log()
-            powers_RV.scatter_add_(1, wanted_R1, (smoothing - 1) * total_R1)
-            products.back(powers_RV, rows_RD / total_R1, grad_states[part], grad_weight)
+            rows_RD, label_R1 = states_RD[part], labels_R[part, None]
+            logits_RV = projection.logits(rows_RD, buffer_RV)
+            label_logits_R1[part] = logits_RV.gather(1, label_R1)
+            max_R1 = logits_RV.amax(1, keepdim=True)
+            exps_RV = logits_RV.sub_(max_R1).exp_()
+            total_R1 = exps_RV.sum(1, keepdim=True)
+            normalizer_R1[part] = max_R1 + total_R1.log()
+            exps_RV.scatter_add_(1, label_R1, (smoothing - 1) * total_R1)
+            projection.backward(exps_RV, rows_RD / total_R1, grad_states[part], grad_weight)
             grad_states[part] /= total_R1
             if grad_bias is not None:
-                grad_bias.addmv_(powers_RV.T, (1 / total_R1).flatten())
-        likelihood = (of_label_R1 - normalizer_R1).sum(dtype=torch.float64)
-        loss = (smoothing - 1) * likelihood
+                grad_bias.addmv_(exps_RV.T, (1 / total_R1).flatten())
+        log_likelihood = (label_logits_R1 - normalizer_R1).sum(dtype=torch.float64)
+        loss = (smoothing - 1) * log_likelihood
         if smoothing:
             weight_sum_D, states_sum_D = weight_VD.sum(0), states_RD.sum(0)
             logits_mean = (states_RD @ weight_sum_D).sum(dtype=torch.float64) / vocab
@@ -100,22 +135,22 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             if grad_bias is not None:
                 grad_bias -= smoothing * len(states_RD) / vocab
         ctx.save_for_backward(grad_states, grad_weight, grad_bias)
-        ctx.mark_non_differentiable(likelihood)
-        return loss, likelihood
+        ctx.mark_non_differentiable(log_likelihood)
+        return loss, log_likelihood
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return (*at_hand(ctx, grads[0]), None, None, None)
+        return (*scaled_gradients(ctx, grads[0]), None, None, None)
 
 
-def at_hand(ctx: Any, grad: Tensor) -> list[Tensor | None]:
-    """The gradients that the forward pass left, times what came from above."""
+def scaled_gradients(ctx: Any, grad: Tensor) -> list[Tensor | None]:
+    """The gradients that the forward pass saved, times the gradient of the loss."""
     return [None if each is None else each * grad.to(each.dtype) for each in ctx.saved_tensors]
 
 
 def slices(rows: int, vocab: int) -> list[slice]:
-    """Rows of so many logits, as many as fit a slice."""
-    size = SLICE // (4 * vocab)
+    """Cut `rows` rows of `vocab` float32 logits into slices of at most SLICE_BYTES."""
+    size = SLICE_BYTES // (4 * vocab)
     size = size // ROWS * ROWS if size > ROWS else max(1, size)
     return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
 
@@ -127,31 +162,31 @@ def projected_cross_entropy(
     labels_R: Tensor,
     smoothing: float = 0.0,
     *,
-    half: bool = False,
+    bf16: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The loss summed over rows, and the log-likelihood of the labels (without smoothing, without gradient).
 
-    `half`: with products of bfloat16, see blocks/bf16_linear.py; sums are float32 all the same.
+    `bf16`: use bfloat16 products, see blocks/bf16_linear.py; sums stay float32.
     """
-    loss, likelihood = _ProjectedCrossEntropy.apply(states_RD, weight_VD, bias_V, labels_R, smoothing, half)  # type: ignore[no-untyped-call]
-    return loss, likelihood
+    loss, log_likelihood = _ProjectedCrossEntropy.apply(states_RD, weight_VD, bias_V, labels_R, smoothing, bf16)  # type: ignore[no-untyped-call]
+    return loss, log_likelihood
 
 
-class _ProjectedLogLikelihoods(torch.autograd.Function):
-    """log-softmax(states weightᵀ + bias) at the labels. What a row counts for is known only when all have been seen,
-    so the logits are made again on the way back."""
+class _ProjectedLogProbs(torch.autograd.Function):
+    """log-softmax(states weightᵀ + bias) at the labels. The weight of a row is known only after all rows were seen, so
+    the backward pass computes the logits again."""
 
     @staticmethod
     def forward(
-        ctx: Any, states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, half: bool
+        ctx: Any, states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, bf16: bool
     ) -> Tensor:
-        of_label_R1, normalizer_R1 = (states_RD.new_empty(len(states_RD), 1) for _ in range(2))
-        for part, logits_RV, _ in _logits(states_RD, weight_VD, bias_V, half):
-            of_label_R1[part] = logits_RV.gather(1, labels_R[part, None])
+        label_logits_R1, normalizer_R1 = (states_RD.new_empty(len(states_RD), 1) for _ in range(2))
+        for part, logits_RV, _ in _sliced_logits(states_RD, weight_VD, bias_V, bf16):
+            label_logits_R1[part] = logits_RV.gather(1, labels_R[part, None])
             normalizer_R1[part] = logits_RV.logsumexp(1, keepdim=True)
         ctx.save_for_backward(states_RD, weight_VD, bias_V, labels_R, normalizer_R1)
-        ctx.half = half
-        return (of_label_R1 - normalizer_R1)[:, 0]
+        ctx.bf16 = bf16
+        return (label_logits_R1 - normalizer_R1)[:, 0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -160,31 +195,31 @@ class _ProjectedLogLikelihoods(torch.autograd.Function):
         grad_states = torch.empty_like(states_RD)
         grad_weight = torch.zeros_like(weight_VD)
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
-        for part, logits_RV, products in _logits(states_RD, weight_VD, bias_V, ctx.half):
+        for part, logits_RV, projection in _sliced_logits(states_RD, weight_VD, bias_V, ctx.bf16):
             grad_R1 = grad_R[part, None]
             p_RV = logits_RV.sub_(normalizer_R1[part]).exp_()
             grad_RV = p_RV.mul_(-grad_R1).scatter_add_(1, labels_R[part, None], grad_R1)
-            products.back(grad_RV, states_RD[part], grad_states[part], grad_weight)
+            projection.backward(grad_RV, states_RD[part], grad_states[part], grad_weight)
             if grad_bias is not None:
                 grad_bias += grad_RV.sum(0)
         return grad_states, grad_weight, grad_bias, None, None
 
 
-def _logits(
-    states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, half: bool
-) -> Iterator[tuple[slice, Tensor, Products]]:
-    """A slice of rows at a time, in a room that the next slice uses again, and the products for the way back."""
+def _sliced_logits(
+    states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, bf16: bool
+) -> Iterator[tuple[slice, Tensor, Projection]]:
+    """The logits of one slice of rows at a time, in a buffer that the next slice reuses, and the projection."""
     vocab = len(weight_VD)
     parts = slices(len(states_RD), vocab)
-    most = min(parts[0].stop, len(states_RD))
-    room_RV, products = states_RD.new_empty(most, vocab), Products(weight_VD, bias_V, most, half)
+    max_rows = min(parts[0].stop, len(states_RD))
+    buffer_RV, projection = states_RD.new_empty(max_rows, vocab), Projection(weight_VD, bias_V, max_rows, bf16)
     for part in parts:
-        yield part, products.logits(states_RD[part], room_RV), products
+        yield part, projection.logits(states_RD[part], buffer_RV), projection
 
 
-def projected_log_likelihoods(
-    states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, *, half: bool = False
+def projected_log_probs(
+    states_RD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, labels_R: Tensor, *, bf16: bool = False
 ) -> Tensor:
-    """The log-likelihood of each row's label, to be made a loss of."""
-    own_R: Tensor = _ProjectedLogLikelihoods.apply(states_RD, weight_VD, bias_V, labels_R, half)  # type: ignore[no-untyped-call]
-    return own_R
+    """The log-probability of each row's label, with gradient."""
+    log_probs_R: Tensor = _ProjectedLogProbs.apply(states_RD, weight_VD, bias_V, labels_R, bf16)  # type: ignore[no-untyped-call]
+    return log_probs_R

@@ -1,8 +1,9 @@
-"""Muon (Jordan et al. 2024): a step for matrices that is equally long in every direction.
+"""Muon (Jordan et al. 2024): an optimizer for matrices whose steps are equally long in every direction.
 
-A gradient's momentum, U S Vᵀ, is dominated by a few directions; Muon steps along U Vᵀ, whose singular values are all 1.
-No decomposition is needed: a few iterations of an odd polynomial drive every singular value towards 1. Matrices of one
-shape go through them together (torch.optim.Muon takes them one by one, and always in bfloat16: not all CPUs have it).
+A few directions dominate the momentum of a gradient, U S Vᵀ. Muon steps along U Vᵀ, whose singular values are all 1.
+This needs no decomposition: a few iterations of an odd polynomial drive every singular value towards 1. Matrices of
+the same shape are processed together (torch.optim.Muon takes them one by one, and always in bfloat16, which not all
+CPUs support).
 
 G matrices of one shape  N rows  M columns
 """
@@ -15,14 +16,14 @@ from torch import Tensor, nn
 
 MOMENTUM = 0.95
 POLYNOMIAL = (3.4445, -4.7750, 2.0315)
-"""Of x, x³ and x⁵: the published coefficients, steep at 0. They end near 1, within 0.7 … 1.2, which is near enough."""
+"""Published coefficients of x, x³ and x⁵, steep at 0. Singular values end within 0.7 … 1.2, which is close enough."""
 ITERATIONS = 5
-LIKE_ADAMW = 0.2
-"""The size of AdamW's usual step for an element, as a share of the rate (Liu et al. 2025): one rate then suits both."""
+ADAMW_STEP_SIZE = 0.2
+"""Typical AdamW step of one element, as a fraction of the learning rate (Liu et al. 2025): one rate then fits both."""
 
 
 class Muon(torch.optim.Optimizer):
-    """For the matrices of linear parts; embeddings, norms and biases are AdamW's."""
+    """For the matrices of linear layers. Embeddings, norms and biases are left to AdamW."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class Muon(torch.optim.Optimizer):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """The iterations run in `dtype`; bfloat16 is enough for them."""
+        """`dtype` is that of the iterations; bfloat16 is enough."""
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
         self.dtype = dtype
 
@@ -47,9 +48,9 @@ class Muon(torch.optim.Optimizer):
                 momenta = [self.momentum(matrix) for matrix in matrices]
                 gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
                 torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
-                ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov's: where the momentum will be
+                ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov momentum
                 steps_GNM = orthogonal(torch.stack(list(ahead)), self.dtype)
-                length = group["lr"] * LIKE_ADAMW * max(shape) ** 0.5
+                length = group["lr"] * ADAMW_STEP_SIZE * max(shape) ** 0.5
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
                 torch._foreach_add_(matrices, list(steps_GNM), alpha=-length)
 
@@ -62,7 +63,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices_GNM: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """U Vᵀ of each matrix U S Vᵀ, nearly."""
+    """U Vᵀ of each matrix U S Vᵀ, approximately."""
     upright = matrices_GNM.size(1) > matrices_GNM.size(2)
     x = matrices_GNM.mT if upright else matrices_GNM
     x = (x / x.norm(dim=(1, 2), keepdim=True).clamp_min(1e-7)).to(dtype)

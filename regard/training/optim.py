@@ -1,4 +1,4 @@
-"""AdamW and Muon, and how fast they may go at each update."""
+"""The optimizers, AdamW and Muon, and the learning rate schedules."""
 
 import math
 
@@ -10,7 +10,7 @@ from regard.training.settings import TrainSettings
 
 
 def learning_rate(settings: TrainSettings, update: int) -> float:
-    """The rate of the update with this number, counted from 1: a pure function, so there is nothing to save."""
+    """The learning rate of an update, counted from 1. A pure function, so checkpoints need no scheduler state."""
     if update < settings.warmup:
         return settings.lr * update / settings.warmup
     warmup, last = max(settings.warmup, 1), settings.updates
@@ -18,7 +18,8 @@ def learning_rate(settings: TrainSettings, update: int) -> float:
         case "constant":
             share = 1.0
         case "inverse_sqrt":
-            # the paper's width^-0.5 * min(n^-0.5, n * w^-1.5), scaled to have its peak, at n = w, at `lr`
+            # the paper's width^-0.5 * min(n^-0.5, n * w^-1.5), scaled so that its peak, at n = w, is `lr`. The paper's
+            # own peak is (width * warmup)^-0.5: 7e-4 for a width of 512 and 4,000 updates of warm-up.
             share = math.sqrt(warmup / max(update, 1))
         case "cosine":
             done = (update - settings.warmup) / max(last - settings.warmup, 1)
@@ -33,13 +34,8 @@ def _between(floor: float, share: float) -> float:
     return floor + (1 - floor) * share
 
 
-def paper_learning_rate(width: int, warmup: int) -> float:
-    """The peak that the paper's formula has for its width and warm-up: 7e-4 for 512 and 4,000."""
-    return float((width * warmup) ** -0.5)
-
-
 def make_optimizers(model: nn.Module, settings: TrainSettings) -> list[torch.optim.Optimizer]:
-    """Decay on the matrices of linear parts; not on biases and norms, and not on embeddings."""
+    """Weight decay applies to the matrices of linear layers; not to biases, norms and embeddings."""
     embeddings = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []

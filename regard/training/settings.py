@@ -1,4 +1,4 @@
-"""What a recipe may say about training."""
+"""The [train] table of a recipe."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,85 +9,87 @@ from regard.errors import ConfigError
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
     updates: int
-    """How many times the weights are changed."""
+    """Optimizer steps in total."""
     batch_tokens: int = 4096
-    """Tokens of a batch, padding included: the larger of its source and its target side."""
+    """Tokens per batch, padding included: the larger of its source and target side."""
     accumulate: int = 1
-    """Batches that are added up to one update."""
+    """Batches per update."""
     replicas: int = 0
-    """On a CPU: threads that each learn from a part of every batch; 0 for as many as there are cores, 8 at most."""
+    """CPU only: threads that each train on a part of every batch. 0 means one per core, at most 8."""
     optimizer: Literal["adamw", "muon"] = "adamw"
-    """muon: steps of one length in every direction for the matrices of linear parts, AdamW for all else."""
+    """muon: orthogonal steps for the matrices of linear layers, AdamW for everything else."""
     lr: float = 1e-3
-    """The highest learning rate, reached at the end of the warm-up."""
+    """Peak learning rate, reached at the end of the warm-up."""
     schedule: Literal["inverse_sqrt", "cosine", "wsd", "constant"] = "inverse_sqrt"
-    """How the rate goes on after the warm-up; inverse_sqrt is the paper's, wsd is warmup-stable-decay."""
+    """Learning rate after the warm-up. inverse_sqrt is the paper's; wsd is warmup-stable-decay."""
     warmup: int = 1000
-    """Updates over which the rate rises from 0."""
+    """Updates over which the learning rate rises from 0."""
     decay: int = 0
-    """wsd: the last so many updates, over which the rate falls to nothing."""
+    """wsd: number of final updates over which the learning rate falls."""
     lr_floor: float = 0.0
-    """cosine and wsd: where the rate ends, as a share of its highest."""
+    """cosine and wsd: final learning rate, as a fraction of the peak."""
     betas: tuple[float, ...] = (0.9, 0.98)
     eps: float = 1e-9
     weight_decay: float = 0.0
-    """On matrices; never on biases, norms and embeddings."""
+    """Applied to matrices; never to biases, norms and embeddings."""
     clip: float = 1.0
-    """Longest gradient; 0 for no limit."""
+    """Maximum gradient norm; 0 for no limit."""
     label_smoothing: float = 0.1
-    agreement: float = 0.0
-    """R-Drop: how much two passes with different dropout must agree (5 in its paper). An update takes twice as long."""
-    risk: float = 0.0
-    """Of the loss, the share that is the expected loss of BLEU of what the model writes by itself; 0 for none. For a
-    model that translates already: each update begins with a search."""
-    risk_width: int = 6
-    """Translations of a source that are found and compared with its target."""
+    rdrop_alpha: float = 0.0
+    """R-Drop: weight of the divergence between two passes with different dropout (5 in its paper); 0 turns it off.
+    An update takes twice as long."""
+    mrt_weight: float = 0.0
+    """Minimum risk training: share of the loss given to the expected loss of BLEU of the model's own translations; 0
+    turns it off. For a model that already translates: every update starts with a beam search."""
+    mrt_samples: int = 6
+    """Minimum risk training: translations per source that are compared with its target."""
     average: int = 1
-    """The model that comes out is the mean of the last so many validated checkpoints."""
+    """The final model is the mean of this many validated checkpoints, the last ones."""
     average_best: bool = False
-    """Of the best ones instead of the last ones."""
+    """Average the best checkpoints instead of the last."""
     moving_average: float = 0.0
-    """Decay of a moving average of the weights, which then is what is validated and kept; 0 for none."""
+    """Decay of a moving average of the weights, which is then validated and exported; 0 turns it off."""
     validate_every: int = 500
-    """Updates between validations. A checkpoint is kept at each."""
+    """Updates between validations. Each one saves a checkpoint."""
     save_every: int = 0
-    """Updates between further checkpoints to go on from; 0 for none."""
+    """Updates between additional checkpoints to resume from; 0 for none."""
     stop_on: Literal["bleu", "loss", "none"] = "none"
-    """What must improve for training to go on."""
+    """Validation metric that must improve for training to continue."""
     patience: int = 10
-    """Validations without an improvement before it stops."""
-    bad_loss: Literal["stop", "skip"] = "stop"
-    """What to do when the loss is infinite or not a number."""
+    """Validations without improvement before training stops."""
+    on_nonfinite: Literal["stop", "skip"] = "stop"
+    """What to do with a batch whose loss or gradient is infinite or NaN."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16 runs matrix products in half precision where the machine can; the weights stay float32."""
+    """bfloat16 computes matrix products in half precision where the hardware can; the weights stay float32."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """Under torchrun: copies of the model, or shards of it."""
+    """Under torchrun: replicate the model, or shard it."""
     log_every: int = 20
+    """Updates between lines of the log."""
 
     def __post_init__(self) -> None:
         for name in ("updates", "batch_tokens", "accumulate", "average", "validate_every", "log_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "agreement"):
+        for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "rdrop_alpha"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
-        if self.risk_width < 2:
-            raise ConfigError(f"risk_width must be at least 2, not {self.risk_width}: one translation has no better")
-        if self.risk and self.agreement:
-            raise ConfigError("risk and agreement are two ways to go on: use one of them")
-        if self.risk and self.parallel == "fsdp":
-            raise ConfigError("risk needs the whole model to translate with: use parallel = 'ddp'")
-        for name in ("label_smoothing", "moving_average", "risk"):
+        if self.mrt_samples < 2:
+            raise ConfigError(f"mrt_samples must be at least 2, not {self.mrt_samples}: they are compared")
+        if self.mrt_weight and self.rdrop_alpha:
+            raise ConfigError("mrt_weight and rdrop_alpha cannot be combined: set one of them to 0")
+        if self.mrt_weight and self.parallel == "fsdp":
+            raise ConfigError("mrt_weight needs the full model to translate with: use parallel = 'ddp'")
+        for name in ("label_smoothing", "moving_average", "mrt_weight"):
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be in 0 … 1, but is {getattr(self, name)}")
+                raise ConfigError(f"{name} must be at least 0 and below 1, but is {getattr(self, name)}")
         if not 0 <= self.lr_floor <= 1:
-            raise ConfigError(f"lr_floor must be in 0 … 1, but is {self.lr_floor}")
+            raise ConfigError(f"lr_floor must be between 0 and 1, but is {self.lr_floor}")
         if not self.eps > 0:
             raise ConfigError(f"eps must be above 0, but is {self.eps}")
         if not 0 < self.lr < 10:
-            raise ConfigError(f"lr {self.lr} is not a learning rate")
+            raise ConfigError(f"lr must be above 0 and below 10, but is {self.lr}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ConfigError(f"betas must be two numbers in 0 … 1, not {self.betas}")
+            raise ConfigError(f"betas must be two numbers, each at least 0 and below 1, not {self.betas}")
         if self.optimizer == "muon" and self.parallel == "fsdp":
             raise ConfigError("optimizer = 'muon' needs whole matrices: use parallel = 'ddp'")
         if self.schedule == "wsd" and not 0 < self.decay <= self.updates - self.warmup:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that the loop looks at, not as an end in the middle of something."""
+"""Ctrl-C and SIGTERM as a request that the loop checks after every update, instead of an abrupt end."""
 
 import signal
 from collections.abc import Iterator
@@ -6,23 +6,23 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Asked:
-    """The signal that asked us to stop, if one did."""
+class StopRequest:
+    """The signal that asked the run to stop, if any."""
 
     signal: int | None = None
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Asked]:
-    """SIGINT and SIGTERM end the run after the update that is under way, with a checkpoint."""
-    asked = Asked()
+def stop_on_signal() -> Iterator[StopRequest]:
+    """Catch SIGINT and SIGTERM: the run then finishes the current update, saves a checkpoint and stops."""
+    request = StopRequest()
 
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.signal = number
+    def record(number: int, frame: FrameType | None) -> None:
+        request.signal = number
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, record) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

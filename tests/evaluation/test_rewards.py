@@ -3,7 +3,7 @@
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from regard.evaluation.rewards import worths
+from regard.evaluation.rewards import rewards
 
 TARGETS = [
     "The dog runs through the high grass near the house.",
@@ -13,13 +13,13 @@ TARGETS = [
 TAKEN = ["The dog runs through the grass by the house.", "Two men sit on a bench.", "A girl is singing."] * 30
 
 
-def worth_of(*others: str) -> list[float]:
+def rewards_of(*others: str) -> list[float]:
     """Of what was taken for the second sentence, and of others."""
     metric = BLEU(effective_order=True)
     said = [[one] for one in TAKEN]
     said[1] += others
     rows = zip(said, TARGETS, strict=True)
-    return worths([[metric.sentence_score(one, [target]) for one in own] for own, target in rows])[1]
+    return rewards([[metric.sentence_score(one, [target]) for one in own] for own, target in rows])[1]
 
 
 def corpus(second: str) -> float:
@@ -31,7 +31,7 @@ def corpus(second: str) -> float:
     "other", ["Two men sit on a bench and write.", "Two women sit on a bench and read books.", "Men."]
 )
 def test_it_is_what_the_text_gains(other: str) -> None:
-    now, then = worth_of(other)
+    now, then = rewards_of(other)
     words, own = sum(len(BLEU().tokenizer(target).split()) for target in TARGETS), 9
     assert now == pytest.approx(corpus(TAKEN[1]), abs=1e-3)
     assert then - now == pytest.approx((corpus(other) - corpus(TAKEN[1])) * words / own, rel=0.02)
@@ -39,13 +39,13 @@ def test_it_is_what_the_text_gains(other: str) -> None:
 
 def test_length_counts_for_the_text_and_not_for_each_sentence() -> None:
     """A text that is too short gains by a sentence that is too long, where it is no less right by it."""
-    taken, right, longer = worth_of(TARGETS[1], TARGETS[1] + " Two men sit on a bench and read.")
+    taken, right, longer = rewards_of(TARGETS[1], TARGETS[1] + " Two men sit on a bench and read.")
     assert taken < right
     assert longer > taken
 
 
 def test_a_sentence_without_words() -> None:
-    taken, nothing = worth_of("")
+    taken, nothing = rewards_of("")
     assert nothing < taken
-    ((alone,),) = worths([[BLEU(effective_order=True).sentence_score("", [""])]])
+    ((alone,),) = rewards([[BLEU(effective_order=True).sentence_score("", [""])]])
     assert alone == pytest.approx(1.0)

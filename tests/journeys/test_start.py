@@ -54,7 +54,7 @@ def test_a_model_learns_further(regard: Run, tmp_path: Path) -> None:
 def test_a_model_learns_from_what_it_writes(regard: Run, folders: Folders, tmp_path: Path) -> None:
     """The risk: the same twice, also when the run was stopped between."""
     (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=4), encoding="utf-8")
-    changes = (DATA, "data.max_tokens=40", "train.risk=0.5", "train.risk_width=3")
+    changes = (DATA, "data.max_tokens=40", "train.mrt_weight=0.5", "train.mrt_samples=3")
     regard("train", "more.toml", "run", *(word for one in changes for word in ("--set", one)))
     plain = regard("train", "more.toml", "plain", *(word for one in changes[:2] for word in ("--set", one)))
     assert "4/4" in plain.stderr
@@ -86,7 +86,7 @@ def test_an_opus_model_learns_further(regard: Run, folders: Folders, tmp_path: P
 def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=2), encoding="utf-8")
     for code, said, change in (
-        (2, "is no translation model", f"start={folders['writer']}"),
+        (2, "is not a translation model", f"start={folders['writer']}"),
         (5, "nowhere", "start=nowhere"),
         (3, "[model] width comes from start", "model.width=8"),
         (3, "[tokenizer] comes from start", "tokenizer.vocab=700"),

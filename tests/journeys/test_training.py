@@ -168,10 +168,10 @@ def test_a_lost_worker_stops_all_and_the_run_goes_on(tmp_path: Path) -> None:
 def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for code, said, *arguments in (
-        (2, "is there already", RECIPE, "there"),
+        (2, "already exists", RECIPE, "there"),
         (2, "RECIPE", "x"),
         (2, "keeps its recipe", "--resume", straight, "--set", "seed=2"),
-        (7, "no run to go on with", "--resume", "there"),
+        (7, "is not a training run", "--resume", "there"),
         (3, "did you mean 'updates'", RECIPE, "x", "--set", "train.update=3"),
         (3, "did you mean 'transformer-tiny'", RECIPE, "x", "--set", "model.preset=transformer-tin"),
         (2, "table.key=value", RECIPE, "x", "--set", "train"),

@@ -61,7 +61,8 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [5, 6, 11])
 @pytest.mark.parametrize(
-    "changes", [{}, {"moving_average": 0.9, "accumulate": 2}, {"replicas": 2}, {"optimizer": "muon", "agreement": 5.0}]
+    "changes",
+    [{}, {"moving_average": 0.9, "accumulate": 2}, {"replicas": 2}, {"optimizer": "muon", "rdrop_alpha": 5.0}],
 )
 def test_killed_and_resumed_is_straight_through(tmp_path: Path, moment: int, changes: dict[str, Any]) -> None:
     straight = job(tmp_path / "straight", **changes)
@@ -96,7 +97,7 @@ def test_a_large_batch_before_the_kill_changes_nothing(tmp_path: Path, monkeypat
 
 def test_skipped_updates_are_skipped_again(tmp_path: Path) -> None:
     def make(report: Any = lambda record: None, name: str = "run") -> Any:
-        made = job(tmp_path / name, bad_loss="skip", save_every=1, report=report)
+        made = job(tmp_path / name, on_nonfinite="skip", save_every=1, report=report)
         forward = made.loss.forward
 
         def spoilt(batch: Any) -> Any:
@@ -224,14 +225,14 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str, caplog: p
     again = job(tmp_path / "run")
     train(again, resume=True)
     assert torch.equal(weights(again), weights(straight))
-    assert "00000012 is passed over" in caplog.text
+    assert "00000012: skipped" in caplog.text
 
 
 def test_nothing_whole_is_left(tmp_path: Path) -> None:
     train(job(tmp_path / "run"))
     for path in checkpoint.checkpoints(tmp_path / "run" / "state"):
         damage(path / "weights.safetensors")
-    with pytest.raises(TrainingError, match="no whole checkpoint"):
+    with pytest.raises(TrainingError, match="every checkpoint is damaged"):
         train(job(tmp_path / "run"), resume=True)
 
 
@@ -276,7 +277,7 @@ def test_a_loss_that_is_no_number_names_its_batch(tmp_path: Path) -> None:
 
 
 def test_or_is_skipped(tmp_path: Path) -> None:
-    made = poison(job(tmp_path / "run", bad_loss="skip"))
+    made = poison(job(tmp_path / "run", on_nonfinite="skip"))
     train(made)
     skipped = [record["update"] for record in read_log(tmp_path / "run") if record["kind"] == "skipped"]
     assert skipped == [3, 8]
@@ -322,9 +323,12 @@ def test_out_of_memory_with_others_is_an_error_that_says_what_to_do(tmp_path: Pa
     class OneOfTwo(Workers):
         """As torchrun makes them, without the other."""
 
-        alone = False
+        def __init__(self) -> None:
+            super().__init__()
+            self.single = False
+
         wrap = sum = staticmethod(lambda given: given)  # type: ignore[assignment]
-        wait = staticmethod(lambda: None)  # type: ignore[assignment]
+        barrier = staticmethod(lambda: None)  # type: ignore[assignment]
 
     made = replace(job(tmp_path / "run"), workers=OneOfTwo())
 

@@ -6,19 +6,19 @@ import torch.nn.functional as F
 from training_jobs import Epoch, job
 
 from regard.training import losses
-from regard.training.rdrop import consistent_cross_entropy
+from regard.training.rdrop import rdrop_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("rows", [1, 7, 40])
 def test_value_and_gradients(smoothing: float, bias: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "SLICE", 4 * 4 * 31 * 10)  # ten rows at a time
+    monkeypatch.setattr(losses, "SLICE_BYTES", 4 * 4 * 31 * 10)  # ten rows at a time
     torch.manual_seed(rows)
     leaves = [torch.randn(2 * rows, 8), torch.randn(31, 8), torch.randn(31) if bias else None]
     ours, theirs = ([None if t is None else t.clone().requires_grad_() for t in leaves] for _ in range(2))
     labels = torch.randint(31, (rows,))
-    loss, likelihood = consistent_cross_entropy(*ours, labels, smoothing, 5.0)  # type: ignore[arg-type]
+    loss, likelihood = rdrop_cross_entropy(*ours, labels, smoothing, 5.0)  # type: ignore[arg-type]
 
     logits = F.linear(*theirs)  # type: ignore[arg-type]
     both = labels.repeat(2)
@@ -35,7 +35,7 @@ def test_value_and_gradients(smoothing: float, bias: bool, rows: int, monkeypatc
 
 
 def test_where_nothing_is_dropped_it_is_the_plain_loss(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    made = [job(tmp_path / str(strength), agreement=strength).loss for strength in (0.0, 5.0)]
+    made = [job(tmp_path / str(strength), rdrop_alpha=strength).loss for strength in (0.0, 5.0)]
     batch = Epoch(0)[0]
     for loss in made:
         for part in loss.modules():

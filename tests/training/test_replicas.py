@@ -9,8 +9,8 @@ from training_jobs import Epoch, job, weights
 
 from regard.data.batching import Batch
 from regard.training.loop import train
+from regard.training.losses import TranslationLoss
 from regard.training.replicas import Replicas
-from regard.training.translation_loss import TranslationLoss
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_their_gradients_are_those_of_the_whole_batch(loss: TranslationLoss, cou
     expected = gradients(loss)
     loss.zero_grad()
     replicas = Replicas(loss, count)
-    parts = replicas.learn(learn, batch.split(count))
+    parts = replicas.run(learn, batch.split(count))
     replicas.close()
     torch.testing.assert_close(parts, whole)
     torch.testing.assert_close(gradients(loss), expected)
@@ -50,7 +50,7 @@ def test_their_gradients_are_those_of_the_whole_batch(loss: TranslationLoss, cou
 def test_a_change_of_the_model_is_a_change_of_all(loss: TranslationLoss) -> None:
     replicas = Replicas(loss, 2)
     optimizer = torch.optim.AdamW(loss.parameters(), lr=0.1, fused=True)
-    replicas.learn(learn, Epoch(0)[0].split(2))
+    replicas.run(learn, Epoch(0)[0].split(2))
     optimizer.step()
     for one, other in zip(*(module.parameters() for module in replicas.modules), strict=True):
         assert torch.equal(one, other)
@@ -60,7 +60,7 @@ def test_a_change_of_the_model_is_a_change_of_all(loss: TranslationLoss) -> None
 
 def test_fewer_parts_than_threads(loss: TranslationLoss) -> None:
     replicas = Replicas(loss, 3)
-    alone = replicas.learn(learn, [Epoch(0)[0]])
+    alone = replicas.run(learn, [Epoch(0)[0]])
     replicas.close()
     torch.testing.assert_close(alone, learn(loss, [Epoch(0)[0]]))
 
@@ -75,7 +75,7 @@ def test_an_error_in_one_is_raised_and_leaves_no_gradients_behind(loss: Translat
         return torch.zeros(())
 
     with pytest.raises(MemoryError, match="not enough"):
-        replicas.learn(fail, Epoch(0)[0].split(2))
+        replicas.run(fail, Epoch(0)[0].split(2))
     assert all(parameter.grad is None for parameter in replicas.modules[1].parameters())
     replicas.close()
 

@@ -12,8 +12,8 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.training.loop import Job
+from regard.training.prepare import make_loss
 from regard.training.settings import TrainSettings
-from regard.training.translation_loss import TranslationLoss
 
 CONFIG = Seq2SeqConfig(
     vocab=40, width=16, heads=2, inner=32, encoder_layers=1, decoder_layers=1, context=16, dropout=0.2
@@ -54,7 +54,7 @@ def job(run: Path, *, report: Callable[[dict[str, Any]], None] = lambda record: 
     run.mkdir(exist_ok=True)
     settings = replace(SETTINGS, **changes)
     return Job(
-        loss=TranslationLoss(model, settings.label_smoothing, settings.agreement, settings.risk),
+        loss=make_loss(model, settings),
         model=model,
         batches=Epoch,
         validate=lambda: {"score": -float(sum(p.detach().square().sum() for p in model.parameters()))},

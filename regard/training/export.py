@@ -1,0 +1,37 @@
+"""From the checkpoints of a run to a model directory."""
+
+from pathlib import Path
+
+from regard.errors import TrainingError
+from regard.io import new_directory
+from regard.models.config import BlockConfig
+from regard.text import tokenizer as text
+from regard.training import checkpoint
+from regard.training.prepare import generation_config, new_config
+from regard.training.recipe import Recipe
+from regard.training.run_directory import MODEL, STATE, read_start, tokenizer_folder
+from regard.weights.checkpoint import write_model
+from regard.weights.directory import Checkpoint
+from regard.weights.tensors import fill
+
+
+def export_model(run: Path, recipe: Recipe) -> list[Path]:
+    """Write run/model, the mean of the checkpoints that the recipe asks for; return these checkpoints."""
+    paths = checkpoint.chosen(run / STATE, recipe.train.average, best=recipe.train.average_best)
+    if not paths:
+        raise TrainingError(f"{run}: there is no validated checkpoint to make a model of")
+    write_mean(run / MODEL, recipe, run, paths)
+    return paths
+
+
+def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) -> None:
+    """Write the mean of some checkpoints of a run as a new model directory."""
+    tokenizer = text.load(tokenizer_folder(recipe, run))
+    if tokenizer is None:
+        raise TrainingError(f"{run}: its tokenizer is missing")
+    start = read_start(run)
+    config: BlockConfig = start.config if start else new_config(recipe, tokenizer)
+    model = fill(config, checkpoint.mean_weights(paths), paths[-1])
+    with new_directory(directory) as draft:
+        write_model(draft, Checkpoint(model, generation_config(recipe, start)))
+        tokenizer.save(draft)
