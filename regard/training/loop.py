@@ -119,9 +119,9 @@ def forward_backward(module: nn.Module, batches: Sequence[Batch], *, job: Job, s
     bf16 = job.settings.dtype == "bfloat16" and job.device.type != "cpu"  # on a CPU the linear layers do it
     module.train()
     for number, batch in enumerate(batches, 1):
-        # DDP exchanges gradients once per update, with its last batch
-        more = isinstance(module, DistributedDataParallel) and number < len(batches)
-        with module.no_sync() if more else nullcontext(), torch.autocast(job.device.type, torch.bfloat16, enabled=bf16):
+        last = number == len(batches)  # DDP exchanges gradients once per update, with its last batch
+        no_sync = module.no_sync() if isinstance(module, DistributedDataParallel) and not last else nullcontext()
+        with no_sync, torch.autocast(job.device.type, torch.bfloat16, enabled=bf16):
             loss, log_likelihood = module(batch)
             (loss * scale).backward()
         sums += torch.stack((loss.detach(), log_likelihood))

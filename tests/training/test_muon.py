@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.cpu import capabilities
-from regard.training.muon import LIKE_ADAMW, MOMENTUM, Muon, orthogonal
+from regard.training.muon import ADAMW_STEP_SIZE, MOMENTUM, Muon, orthogonal
 from regard.training.optim import make_optimizers
 from regard.training.settings import TrainSettings
 
@@ -53,7 +53,7 @@ def test_its_first_step() -> None:
     Muon([matrix], lr=0.5, weight_decay=0.2).step()
     momentum = (1 - MOMENTUM) * gradient
     ahead = (1 - MOMENTUM) * gradient + MOMENTUM * momentum
-    expected = before * (1 - 0.5 * 0.2) - 0.5 * LIKE_ADAMW * 3**0.5 * orthogonal(ahead[None])[0]
+    expected = before * (1 - 0.5 * 0.2) - 0.5 * ADAMW_STEP_SIZE * 3**0.5 * orthogonal(ahead[None])[0]
     assert torch.allclose(matrix.detach(), expected, atol=1e-6)
 
 
