@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "train",
+    cls=options.Verb,
     epilog="""\b
 Examples:
   regard train recipes/sample.toml runs/sample
@@ -58,7 +59,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     chosen = resolve_device(device)
     resolve_dtype(recipe.train.dtype, chosen)  # complains about a dtype that this machine does not support
     if workers.single:
-        threads.use()
+        threads.set_threads()
     with workers.process_group(chosen):
         if not resume and workers.is_main:
             create_run(run, recipe)

@@ -12,7 +12,7 @@ from regard.training.recipe import Recipe
 from regard.training.run_directory import MODEL, STATE, read_start, tokenizer_folder
 from regard.weights.checkpoint import write_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import fill
+from regard.weights.tensors import build_model
 
 
 def export_model(run: Path, recipe: Recipe) -> list[Path]:
@@ -31,7 +31,7 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) ->
         raise TrainingError(f"{run}: its tokenizer is missing")
     start = read_start(run)
     config: BlockConfig = start.config if start else new_config(recipe, tokenizer)
-    model = fill(config, checkpoint.mean_weights(paths), paths[-1])
+    model = build_model(config, checkpoint.mean_weights(paths), paths[-1])
     with new_directory(directory) as draft:
         write_model(draft, Checkpoint(model, generation_config(recipe, start)))
         tokenizer.save(draft)

@@ -20,7 +20,7 @@ from regard.text import tokenizer as text
 from regard.training.recipe import Recipe
 from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import fill, parameters
+from regard.weights.tensors import build_model, parameters
 
 RECIPE, SPLIT_DATA, START, TOKENIZER = "recipe.json", "data", "start", "tokenizer"
 CACHE, STATE, MODEL = "cache", "state", "model"
@@ -78,5 +78,5 @@ def _copy_start(recipe: Recipe, folder: Path) -> None:
         raise ModelError(f"{path}: does not name its start and padding tokens")
     config = read(Seq2SeqConfig, plain(config) | recipe.model, "[model]")
     with new_directory(folder) as draft:
-        write_model(draft, Checkpoint(fill(config, parameters(stored.model), path), stored.generation))
+        write_model(draft, Checkpoint(build_model(config, parameters(stored.model), path), stored.generation))
         tokenizer.save(draft)
