@@ -187,7 +187,9 @@ def int8_rate(threads: int) -> float:
         return float("nan")
     torch.set_num_threads(threads)
     rows, width, outs = 192, 512, 2048
-    ready = tensors.weights_of_int8(tensors.pack(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None)
+    ready = tensors.linear_from_int8(
+        tensors.pack_int8(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None
+    )
     x, best = torch.randn(rows, width), float("inf")
     for _ in range(100):
         started = time.perf_counter()

@@ -108,11 +108,18 @@ class BeamCache:
     def seated(self) -> NativeBeamCache:
         """The same for the compiled pass; good until the next `reorder` or `say`."""
         seats = self._seats
-        tensors = (self._own, self._memory, seats.small_slots_R, self._places_RT, self._lengths_S)
         return NativeBeamCache(
-            *(tensor.data_ptr() for tensor in tensors),
-            *(self.rows, self.said, seats.slots, self._own.shape[4], seats.slots, self._memory.shape[4]),
-            *(0, 0),  # floats, both
+            self_kv=self._own.data_ptr(),
+            memory_kv=self._memory.data_ptr(),
+            seq_ids=seats.small_slots_R.data_ptr(),
+            key_indices=self._places_RT.data_ptr(),
+            memory_lengths=self._lengths_S.data_ptr(),
+            rows=self.rows,
+            length=self.said,
+            sequences=seats.slots,
+            self_capacity=self._own.shape[4],
+            memory_sequences=seats.slots,
+            memory_capacity=self._memory.shape[4],
         )
 
     def _may_look_back(self) -> Tensor | None:

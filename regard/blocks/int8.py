@@ -31,7 +31,7 @@ class Int8Matrix(nn.Module):
         super().__init__()
         self.register_buffer("whole", torch.zeros(outs, width, dtype=torch.int8))
         self.register_buffer("scale", torch.ones(outs))
-        self._packed: kernels.Packed | None = None
+        self._packed: kernels.PackedInt8 | None = None
 
     @classmethod
     def of(cls, weight_ND: Tensor) -> "Int8Matrix":
@@ -45,10 +45,10 @@ class Int8Matrix(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_packed": None}
 
-    def packed(self) -> kernels.Packed:
+    def packed(self) -> kernels.PackedInt8:
         """As the compiled loops read it."""
         if self._packed is None:
-            self._packed = tensors.pack(self.whole, self.scale)
+            self._packed = tensors.pack_int8(self.whole, self.scale)
         return self._packed
 
 
@@ -62,7 +62,7 @@ class Int8Linear(nn.Module):
         self.weight = weight
         self.out_features, self.in_features = weight.whole.shape
         self.register_buffer("bias", None if bias is None else bias.detach().float())
-        self._ready: kernels.Weights | None = None
+        self._ready: kernels.NativeLinear | None = None
 
     @classmethod
     def of(cls, linear: nn.Linear) -> "Int8Linear":
@@ -71,10 +71,10 @@ class Int8Linear(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_ready": None}  # which has addresses: a copy makes its own
 
-    def ready(self) -> kernels.Weights:
+    def ready(self) -> kernels.NativeLinear:
         """As the compiled loops read it."""
         if self._ready is None:
-            self._ready = tensors.weights_of_int8(self.weight.packed(), self.bias)
+            self._ready = tensors.linear_from_int8(self.weight.packed(), self.bias)
         return self._ready
 
     def forward(self, x: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class NextTokenScores:
         asked = min(wanted + len(self._banned), own_RV.shape[1])
         if own_RV.device.type == "cpu" and kernels.available():
             plain = not others and forced_R is None and asked <= FEW
-            most_R, rest_R, *found = tensors.weigh(own_RV, asked if plain else 1)
+            most_R, rest_R, *found = tensors.topk(own_RV, asked if plain else 1)
             self._most_R1, self._rest_R1 = most_R[:, None], rest_R[:, None]
             self._best = (found[0], found[1]) if plain else None
         else:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from regard.blocks.sinusoids import sinusoids
 from regard.inference.native import kernels
-from regard.inference.native.encode import Embedding, Reader
-from regard.inference.native.kernels import Array, Floats, Weights
-from regard.inference.native.search import Writer
+from regard.inference.native.encode import Embedding, NativeEncoder
+from regard.inference.native.kernels import Array, Floats, NativeLinear
+from regard.inference.native.search import DecoderIO
 from regard.inference.native.stack import Attention, Block, Norm, Sizes, Stack
 from regard.models.config import Seq2SeqConfig
 
@@ -31,7 +31,7 @@ def can_compile(config: Seq2SeqConfig) -> bool:
         config.norm == "layer"
         and config.activation in kernels.ACTIVATIONS
         and config.positions in (*WAVES, "learned", "none")
-        and _sizes(config).fit()
+        and _sizes(config).supported()
         and kernels.available()
     )
 
@@ -51,10 +51,10 @@ class NativeModel:
         self.decoder = self._parts.stack("decoder", config.decoder_layers)
         self._waves = np.zeros((0, config.width), np.float32)
 
-    def reader(self, places: int) -> Reader:
+    def reader(self, places: int) -> NativeEncoder:
         """For texts of up to so many tokens."""
         source = self._embedding("source", self._source, places)
-        return Reader(encoder=self.encoder, decoder=self.decoder, source=source)
+        return NativeEncoder(encoder=self.encoder, decoder=self.decoder, source=source)
 
     def target(self, places: int) -> Embedding:
         """What goes into the decoder."""
@@ -62,15 +62,15 @@ class NativeModel:
 
     def writer(
         self, places: int, related_VC: NDArray[np.int32] | None = None, frequent_F: NDArray[np.int32] | None = None
-    ) -> Writer:
+    ) -> DecoderIO:
         """What the compiled search needs of the model, for texts of up to so many tokens, and perhaps a shortlist."""
-        return Writer(target=self.target(places), output=self.output, related_VC=related_VC, frequent_F=frequent_F)
+        return DecoderIO(target=self.target(places), output=self.output, related_VC=related_VC, frequent_F=frequent_F)
 
     def _embedding(self, side: str, matrix: "_Matrix", places: int) -> Embedding:
         numbers_VD, scales_V = matrix
         scale = math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
         positions_LD = self._places(side, places)
-        return Embedding(numbers_VD=numbers_VD, row_scales_V=scales_V, positions_LD=positions_LD, scale=scale)
+        return Embedding(weight_VD=numbers_VD, row_scales_V=scales_V, positions_LD=positions_LD, scale=scale)
 
     def _places(self, side: str, count: int) -> Floats | None:
         """What the first so many places add. -> (L, D)"""
@@ -106,19 +106,19 @@ class WeightLoader:
             return self._arrays[name], None
         return self._arrays[f"{name}.whole"], self._arrays[f"{name}.scale"]
 
-    def weights(self, name: str, bias: str) -> Weights:
+    def weights(self, name: str, bias: str) -> NativeLinear:
         numbers, scales = self.matrix(name)
         bias_N = self._arrays.get(bias)
         if scales is not None:
-            return Weights.of_int8(kernels.pack(numbers, scales), bias_N)
-        return (Weights.of_fixed_floats if self._fixed else Weights.of_floats)(numbers, bias_N)
+            return NativeLinear.from_int8(kernels.pack_int8(numbers, scales), bias_N)
+        return (NativeLinear.from_frozen_floats if self._fixed else NativeLinear.from_floats)(numbers, bias_N)
 
     def stack(self, name: str, layers: int) -> Stack:
         config = self._config
         made = [self._block(f"{name}.blocks.{i}", cross=name == "decoder") for i in range(layers)]
         last = self._norm(f"{name}.norm") if config.norm_first else None
         half = f"{name}.blocks.0.attention.query.weight" not in self._arrays  # int8 is no more exact than that
-        return Stack(made, _sizes(config), last=last, activation=config.activation, half=half)
+        return Stack(made, _sizes(config), final_norm=last, activation=config.activation, fp16_kv=half)
 
     def _block(self, name: str, *, cross: bool) -> Block:
         return Block(
@@ -133,7 +133,7 @@ class WeightLoader:
         query, key, value, output = (self._linear(f"{name}.{part}") for part in ("query", "key", "value", "output"))
         return Attention(query, key, value, output, self._norm(f"{name}_residual.norm"))
 
-    def _linear(self, name: str) -> Weights:
+    def _linear(self, name: str) -> NativeLinear:
         return self.weights(f"{name}.weight", f"{name}.bias")
 
     def _norm(self, name: str) -> Norm:

@@ -53,7 +53,7 @@ class NativeStep:
     def read(self, sources: Sequence[Sequence[int]]) -> BeamCache:
         """Sentences that will be translated side by side: read, and what the decoder looks at computed once."""
         reader = self._passes.reader(max(map(len, sources)))
-        memory = torch.from_numpy(reader.remember(sources)).float()
+        memory = torch.from_numpy(reader.encode(sources)).float()
         lengths_S = torch.tensor([len(source) for source in sources])
         return BeamCache(memory, torch.arange(memory.shape[4]) < lengths_S[:, None])
 
@@ -63,5 +63,5 @@ class NativeStep:
         for group in groups:
             group.say()
         x_RD = self._passes.target(int(said_R.max()) + 1).rows(ids_R.numpy(), said_R.numpy())
-        states_RD = self._passes.decoder.decode(x_RD, [group.seated() for group in groups])
+        states_RD = self._passes.decoder.decoder_step(x_RD, [group.seated() for group in groups])
         return tensors.linear(torch.from_numpy(states_RD), self._passes.output)

@@ -6,7 +6,7 @@ from itertools import accumulate
 from regard.decoding.hypothesis import BROKEN, Hypothesis
 from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
-from regard.inference.native.search import BrokenLogits, Plan, Said, Searcher
+from regard.inference.native.search import NativeSearch, NonFiniteLogits, RawHypothesis, SearchParams
 from regard.inference.native_model import NativeModel
 from regard.inference.scheduler import Found
 from regard.weights.shortlist import Shortlist
@@ -50,20 +50,20 @@ class NativeWorker:
         self._sources, self._limits = sources, limits
         self._settings, self._ends = settings, ends
         s = settings
-        plan = Plan(
+        plan = SearchParams(
             start=start,
             ends=ends,
-            never=never,
+            suppressed=never,
             min_new=s.min_new,
             beam=s.beam,
             n_best=s.n_best,
             length_penalty=s.length_penalty,
-            paper=s.length_form == "paper",
-            enough=s.enough,
+            paper_length_penalty=s.length_form == "paper",
+            max_finished=s.enough,
         )
         words = () if shortlist is None else (shortlist.related_VC, shortlist.frequent_F)
         reader = compiled.reader(max(map(len, sources), default=1))
-        self._searcher = Searcher(reader, compiled.writer(max(limits, default=1), *words), plan)
+        self._searcher = NativeSearch(reader, compiled.writer(max(limits, default=1), *words), plan)
 
     @property
     def rows(self) -> int:
@@ -76,20 +76,20 @@ class NativeWorker:
             some = max(1, sum(total <= TOKENS for total in tokens))
             self._read(written[:some])
             written = written[some:]
-        return [(text, [self._hypothesis(Said([], [], 0.0))]) for text in texts if self._limits[text] <= 0]
+        return [(text, [self._hypothesis(RawHypothesis([], [], 0.0))]) for text in texts if self._limits[text] <= 0]
 
     def _read(self, texts: Sequence[int]) -> None:
-        self._searcher.read(texts, [self._limits[text] for text in texts], [self._sources[text] for text in texts])
+        self._searcher.add(texts, [self._limits[text] for text in texts], [self._sources[text] for text in texts])
 
     def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Hypothesis]]]:
         try:
-            for text, found in self._searcher.go_on(most, wanted):
+            for text, found in self._searcher.step(most, wanted):
                 yield text, [self._hypothesis(said) for said in found]
-        except BrokenLogits:
+        except NonFiniteLogits:
             raise ModelError(BROKEN) from None
 
-    def _hypothesis(self, said: Said) -> Hypothesis:
-        return Hypothesis.of(said.tokens, said.own, said.total, self._settings, self._ends)
+    def _hypothesis(self, said: RawHypothesis) -> Hypothesis:
+        return Hypothesis.of(said.tokens, said.log_probs, said.total, self._settings, self._ends)
 
     def close(self) -> None:
         self._searcher.close()

@@ -18,8 +18,8 @@ same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 SEEDS = st.integers(0, 10**6)
 
 
-def int8(whole: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor) -> kernels.Weights:
-    return tensors.weights_of_int8(tensors.pack(whole, scales), bias)
+def int8(whole: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor) -> kernels.NativeLinear:
+    return tensors.linear_from_int8(tensors.pack_int8(whole, scales), bias)
 
 
 def weights(outs: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -51,7 +51,7 @@ def test_linear_of_int8_is_the_exact_product_of_whole_numbers(
 def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: int) -> None:
     whole, scales, bias = weights(outs, 64, seed)
     x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(seed))
-    for ready in (int8(whole, scales, bias), tensors.weights_of_floats(whole.float(), bias)):
+    for ready in (int8(whole, scales, bias), tensors.linear_from_floats(whole.float(), bias)):
         together = tensors.linear(x, ready)
         alone = torch.cat([tensors.linear(row[None], ready) for row in x])
         assert torch.equal(together, alone)
@@ -69,7 +69,7 @@ def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: in
 def test_linear_of_floats_is_torchs(rows: int, width: int, outs: int, activation: str, bias: bool, seed: int) -> None:
     torch.manual_seed(seed)
     part, x = torch.nn.Linear(width, outs, bias=bias), torch.randn(rows, width)
-    ready = tensors.weights_of_floats(part.weight.detach(), part.bias.detach() if bias else None)
+    ready = tensors.linear_from_floats(part.weight.detach(), part.bias.detach() if bias else None)
     expected = part(x) if activation == "none" else ACTIVATIONS[activation](part(x))
     assert_close(tensors.linear(x, ready, activation=activation), expected.detach(), atol=1e-5, rtol=1e-4)
 
@@ -82,8 +82,8 @@ def test_floats_in_another_order_give_the_same_to_the_bit(
     torch.manual_seed(seed)
     part, x = torch.nn.Linear(width, outs, bias=bias), torch.randn(rows, width)
     numbers, more = part.weight.detach().numpy(), part.bias.detach().numpy() if bias else None
-    as_they_are = tensors.linear(x, kernels.Weights.of_floats(numbers, more))
-    assert torch.equal(tensors.linear(x, kernels.Weights.of_fixed_floats(numbers, more)), as_they_are)
+    as_they_are = tensors.linear(x, kernels.NativeLinear.from_floats(numbers, more))
+    assert torch.equal(tensors.linear(x, kernels.NativeLinear.from_frozen_floats(numbers, more)), as_they_are)
 
 
 def test_a_row_of_nothing_is_the_bias() -> None:
@@ -93,7 +93,9 @@ def test_a_row_of_nothing_is_the_bias() -> None:
 
 @same_each_time
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 40), st.sampled_from([8, 16, 24, 32, 40, 64]), SEEDS)
-def test_look_is_attention_over_the_places_of_a_row(slots: int, width: int, places: int, head: int, seed: int) -> None:
+def test_attention_is_attention_over_the_places_of_a_row(
+    slots: int, width: int, places: int, head: int, seed: int
+) -> None:
     random = torch.Generator().manual_seed(seed)
     keys, values = (torch.randn(slots, 2, 64, head, generator=random)[:, :, :places] for _ in range(2))
     rows = slots * width
@@ -101,14 +103,14 @@ def test_look_is_attention_over_the_places_of_a_row(slots: int, width: int, plac
     of_slot = torch.arange(slots).repeat_interleave(width)
     chosen = torch.stack([torch.randperm(places, generator=random)[: (places + 1) // 2] for _ in range(rows)])
     mask = torch.zeros(rows, places, dtype=torch.bool).scatter_(1, chosen, True)
-    found = tensors.look(q, keys, values, of_slot.int(), chosen.int(), None)
+    found = tensors.attention(q, keys, values, of_slot.int(), chosen.int(), None)
     expected = F.scaled_dot_product_attention(
         q[:, :, None], keys[of_slot], values[of_slot], attn_mask=mask[:, None, None], enable_gqa=True
     )
     assert_close(found, expected[:, :, 0], atol=2e-6, rtol=1e-5)
     lengths = torch.randint(1, places + 1, (slots,), generator=random)
     first = torch.arange(places) < lengths[of_slot][:, None]
-    found = tensors.look(q, keys, values, of_slot.int(), None, lengths.int())
+    found = tensors.attention(q, keys, values, of_slot.int(), None, lengths.int())
     expected = F.scaled_dot_product_attention(
         q[:, :, None], keys[of_slot], values[of_slot], attn_mask=first[:, None, None], enable_gqa=True
     )
@@ -117,13 +119,13 @@ def test_look_is_attention_over_the_places_of_a_row(slots: int, width: int, plac
 
 @same_each_time
 @given(st.integers(1, 5), st.integers(1, 700), st.integers(1, 9), st.integers(2, 1000), SEEDS)
-def test_weigh_finds_the_first_of_the_sorted_and_the_normaliser(
+def test_topk_finds_the_first_of_the_sorted_and_the_normaliser(
     rows: int, vocab: int, count: int, kinds: int, seed: int
 ) -> None:
     """Few kinds of numbers, so that there are many equals."""
     count = min(count, vocab)
     logits = torch.randint(kinds, (rows, vocab), generator=torch.Generator().manual_seed(seed)) / 50.0
-    most, rest, values, tokens = tensors.weigh(logits, count)
+    most, rest, values, tokens = tensors.topk(logits, count)
     expected, places = logits.sort(dim=1, descending=True, stable=True)
     assert torch.equal(values, expected[:, :count])
     assert torch.equal(tokens, places[:, :count])
@@ -135,7 +137,7 @@ def test_weigh_finds_the_first_of_the_sorted_and_the_normaliser(
 def test_broken_logits_have_no_normaliser(broken: float, place: int) -> None:
     logits = torch.zeros(1, 100)
     logits[0, place] = broken
-    most, rest, _, _ = tensors.weigh(logits, 3)
+    most, rest, _, _ = tensors.topk(logits, 3)
     assert not (most + rest).isfinite().all()
 
 
@@ -152,7 +154,7 @@ def test_what_does_not_compile_is_no_library(tmp_path: Path, monkeypatch: pytest
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-@pytest.mark.parametrize("wrong", ["set1_epi8(MOST)", "raise(4)"], ids=["wrong", "dies"])
+@pytest.mark.parametrize("wrong", ["set1_epi8(QMAX)", "raise(4)"], ids=["wrong", "dies"])
 def test_what_gives_wrong_results_or_dies_is_no_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
@@ -160,9 +162,9 @@ def test_what_gives_wrong_results_or_dies_is_no_library(
         source = path.read_text()
         if wrong == "raise(4)":  # SIGILL, as a CPU that cannot run its own instructions would
             source = source.replace("#include <stdlib.h>", "#include <signal.h>\n#include <stdlib.h>")
-            source = source.replace("    in_parts(look_part", "    raise(4);\n    in_parts(look_part")
+            source = source.replace("    parallel_for(attention_part", "    raise(4);\n    parallel_for(attention_part")
         else:
-            source = source.replace(wrong, "set1_epi8(MOST - 1)")
+            source = source.replace(wrong, "set1_epi8(QMAX - 1)")
         (tmp_path / path.name).write_text(source)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
@@ -172,13 +174,15 @@ def test_what_gives_wrong_results_or_dies_is_no_library(
 def test_a_cpu_that_lies_about_avx512_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in build.FOLDER.glob("*.[ch]"):
         source = path.read_text()
-        source = source.replace("vnni && HIGHEST > 1", "HIGHEST > 1")  # as if it said that it has all
+        source = source.replace(
+            "vnni && MAX_ISA_LEVEL >= ISA_AVX512", "MAX_ISA_LEVEL >= ISA_AVX512"
+        )  # as if it said that it has all
         (tmp_path / path.name).write_text(source)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
     found = build.library.__wrapped__()
     assert found is not None
-    assert found.level() == kernels.level()
+    assert found.isa_level() == kernels.isa_level()
 
 
 def test_the_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

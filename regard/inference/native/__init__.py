@@ -1,9 +1,11 @@
-"""What is faster in C: inner loops of decoding, compiled on first use where there is a compiler. Nothing needs them.
+"""Inference kernels in C, compiled on first use if there is a compiler. Everything also runs without them.
 
-*.c, *.h    the loops; kernels.h says which are where
-build       source -> library, once a machine, tried out in a child process first
-kernels     the library, and weights as its loops read them
-tensors     the loops, for torch's tensors
+c/          the kernels; kernels.h lists them
+build       compiles the library once per machine, and tests it in a child process
+selftest    what that child process runs
+kernels     the library's functions, and the weights of linear layers
+tensors     single kernels for torch tensors
 stack       a pass through all blocks of a model
-search      a whole beam search
+encode      embeddings and the encoder
+search      a complete beam search
 """

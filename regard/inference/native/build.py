@@ -61,7 +61,7 @@ def _make(compiler: str, path: Path) -> None:
         draft = Path(folder) / path.name
         sources = [str(source) for source in sorted(FOLDER.glob("*.c"))]
         for highest in LEVELS:
-            flags = [*FLAGS, f"-DHIGHEST={highest}", "-o", str(draft)]
+            flags = [*FLAGS, f"-DMAX_ISA_LEVEL={highest}", "-o", str(draft)]
             _do([compiler, *flags, *sources, "-lm"])
             try:
                 # its result decides: a library that dies or errs never gets its final name

@@ -1,7 +1,7 @@
-"""Tokens become rows of numbers, and sentences are read: read.c, for arrays.
+"""Embeddings and the encoder: encode.c for arrays.
 
-V vocabulary  D width  L places  R rows  T tokens of all sentences, one after the other  S sentences
-N blocks  H key/value heads  M room for the longest sentence  K head width
+V vocabulary  D width  L positions  R rows  T tokens of all sentences, one after the other  S sentences
+N layers  H key/value heads  M capacity for the longest sentence  K head width
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.cpu import threads
-from regard.inference.native.kernels import Array, Floats, at, call
+from regard.inference.native.kernels import Array, Floats, address, call
 from regard.inference.native.stack import Stack
 
 Ids = NDArray[np.int64]
@@ -21,67 +21,72 @@ Ids = NDArray[np.int64]
 
 class EmbeddingStruct(Structure):
     _fields_ = (
-        *((name, c_void_p) for name in ("numbers", "whole", "row_scales", "positions")),
+        *((name, c_void_p) for name in ("weight", "qweight", "row_scales", "positions")),
         ("scale", c_float),
         ("width", c_long),
     )
 
 
-class ReaderStruct(Structure):
+class EncoderStruct(Structure):
     _fields_ = (("encoder", c_void_p), ("decoder", c_void_p), ("source", EmbeddingStruct))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embedding:
-    """What each token is, and what each place adds."""
+    """Token embeddings, scaled, plus position embeddings."""
 
-    numbers_VD: Array
-    """Of float32; or of int8, with what one is worth in each row."""
+    weight_VD: Array
+    """float32; or int8 with `row_scales_V`."""
     row_scales_V: Floats | None
     positions_LD: Floats | None
-    """One for each place that there may be."""
+    """One row for each possible position."""
     scale: float
 
     def struct(self) -> EmbeddingStruct:
-        """It has only their addresses."""
-        numbers = at(self.numbers_VD)
-        kinds = (numbers, None) if self.row_scales_V is None else (None, numbers)
-        width = self.numbers_VD.shape[1]
-        return EmbeddingStruct(*kinds, at(self.row_scales_V), at(self.positions_LD), self.scale, width)
+        """Valid as long as the arrays: it has only their addresses."""
+        int8 = self.row_scales_V is not None
+        return EmbeddingStruct(
+            weight=None if int8 else address(self.weight_VD),
+            qweight=address(self.weight_VD) if int8 else None,
+            row_scales=address(self.row_scales_V),
+            positions=address(self.positions_LD),
+            scale=self.scale,
+            width=self.weight_VD.shape[1],
+        )
 
     def rows(self, ids_R: Ids, positions_R: Ids) -> Floats:
         """-> (R, D)"""
-        x_RD = np.empty((len(ids_R), self.numbers_VD.shape[1]), np.float32)
-        call("embed")(byref(self.struct()), at(ids_R), at(positions_R), len(ids_R), at(x_RD))
+        x_RD = np.empty((len(ids_R), self.weight_VD.shape[1]), np.float32)
+        call("embed")(byref(self.struct()), address(ids_R), address(positions_R), len(ids_R), address(x_RD))
         return x_RD
 
 
-def in_a_row(sources: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
-    """All tokens (T), and where each sentence begins and the last one ends (S + 1)."""
-    starts = np.cumsum([0, *map(len, sources)], dtype=np.int64)
-    return np.fromiter(chain.from_iterable(sources), np.int64, starts[-1]), starts
+def concatenate(sentences: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
+    """All tokens (T), and where each sentence starts and the last one ends (S + 1)."""
+    starts = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+    return np.fromiter(chain.from_iterable(sentences), np.int64, starts[-1]), starts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
-    """What reads: an encoder with its embeddings, for the decoder that will look at it."""
+class NativeEncoder:
+    """The encoder with its embeddings, and the decoder whose cross-attention will use its output."""
 
     encoder: Stack
     decoder: Stack
     source: Embedding
 
-    def struct(self) -> ReaderStruct:
-        return ReaderStruct(self.encoder.address, self.decoder.address, self.source.struct())
+    def struct(self) -> EncoderStruct:
+        """Valid as long as this object."""
+        return EncoderStruct(encoder=self.encoder.address, decoder=self.decoder.address, source=self.source.struct())
 
-    def remember(self, sources: Sequence[Sequence[int]]) -> Array:
-        """The keys and values that the decoder's blocks will look at, perhaps as halves. -> (N, 2, S, H, M, K)
+    def encode(self, sources: Sequence[Sequence[int]]) -> Array:
+        """The keys and values of every decoder layer's cross-attention, float32 or float16. -> (N, 2, S, H, M, K)
 
-        Keys lie turned, as (K, M): how they are looked at is the compiled pass' own affair."""
-        ids_T, starts = in_a_row(sources)
-        room = call("memory_room")(max(map(len, sources)))
-        memory, reader = self.decoder.new_memory(len(sources), room), byref(self.struct())
-        space = np.empty(call("read_room")(reader, len(ids_T)), np.uint8)
-        call("read_sentences")(
-            reader, at(ids_T), at(starts), len(sources), room, threads.current_threads(), at(space), at(memory)
-        )
+        Keys are stored transposed, as (K, M)."""
+        ids_T, starts = concatenate(sources)
+        capacity = call("memory_capacity")(max(map(len, sources)))
+        memory, encoder = self.decoder.new_memory(len(sources), capacity), byref(self.struct())
+        scratch = np.empty(call("encode_scratch_bytes")(encoder, len(ids_T)), np.uint8)
+        inputs = (address(ids_T), address(starts), len(sources), capacity)
+        call("encode")(encoder, *inputs, threads.current_threads(), address(scratch), address(memory))
         return memory

@@ -1,6 +1,6 @@
-"""The library of compiled loops, its functions and the weights that they read, as arrays. Ask `available()` first.
+"""The library of compiled kernels and the weights of linear layers, as arrays. Check `available()` first.
 
-No torch here: to translate, a process may do without.
+Does not need torch: translation runs without it.
 
 D width  N outputs
 """
@@ -22,185 +22,198 @@ from regard.inference.native import build
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
 
-WIDTH = 32
+WIDTH_MULTIPLE = 32
 """Widths must be a multiple of this."""
 ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2, "gelu": 3, "gelu_tanh": 4}
-
-
-SHORT = ("search_rows", "search_done", "search_hypothesis", "search_drop", "memory_room", "stack_room")
-LENT = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+SHORT_CALLS = ("search_rows", "search_done", "search_hypothesis", "search_pop_done", "search_cancel")
+"""Functions that take about a microsecond; they run without releasing Python's global lock."""
+OPENMP_FUNCTIONS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
 def available() -> bool:
-    return level() > 0
+    """Whether the compiled kernels run on this machine."""
+    return isa_level() > 0
 
 
 @functools.cache
-def level() -> int:
-    """1: AVX2. 2: AVX-512 with VNNI."""
+def isa_level() -> int:
+    """0: not available. 1: AVX2. 2: AVX-512 with VNNI."""
     library = build.library()
     return 0 if library is None else prepare(library)
 
 
-class Part(Structure):
-    """kernels.h's of the same name: a linear part."""
+class LinearStruct(Structure):
+    """`Linear` in kernels.h: the weights of a linear layer."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("weights", "sums", "scales", "bias")),
-        *((name, c_long) for name in ("width", "outs", "packed")),
+        *((name, c_void_p) for name in ("weight", "weight_sums", "scales", "bias")),
+        *((name, c_long) for name in ("width", "outputs", "packed")),
     )
 
 
-class Look(Structure):
+class AttentionArgs(Structure):
+    """The struct of the same name in kernels.h."""
+
     _fields_ = (
-        *((name, c_void_p) for name in ("q", "keys", "values", "slots", "places", "lengths")),
+        *((name, c_void_p) for name in ("q", "keys", "values", "seq_ids", "key_indices", "lengths")),
         *((name, c_long) for name in ("rows", "heads", "kv_heads", "width")),
-        *((name, c_long) for name in ("slot_stride", "head_stride", "stride", "longest", "turned")),
+        *((name, c_long) for name in ("seq_stride", "head_stride", "key_stride", "max_keys", "transposed_stride")),
         ("scale", c_float),
-        ("half", c_int),
+        ("fp16", c_int),
         ("out", c_void_p),
     )
 
 
 def prepare(library: ctypes.CDLL) -> int:
-    """Say what the functions take, lend them torch's threads, and give the library's level."""
-    at, whole = c_void_p, c_int
-    takes: dict[str, tuple[Any, ...]] = {
-        "lend_threads": (at, at, at),
-        "pack": (at, c_long, c_long, whole, at, at),
-        "pack_floats": (at, c_long, c_long, at),
-        "linear": (POINTER(POINTER(Part)), whole, at, c_long, whole, whole, at, POINTER(c_void_p)),
-        "look": (POINTER(Look), whole),
-        "weigh": (at, c_long, c_long, c_long, whole, at, at, at, at),
-        "embed": (at, at, at, c_long, at),
-        "read_sentences": (at, at, at, c_long, c_long, whole, at, at),
-        "decode": (at, at, c_long, at, whole, at),
-        "search_end": (at,),
-        "search_read": (at, at, at, at, at, c_long, whole),
-        "search_drop": (at,),
+    """Declare the functions' types, give the library torch's threads, and return its instruction set level."""
+    pointer = c_void_p
+    procedures: dict[str, tuple[Any, ...]] = {
+        "use_openmp": (pointer, pointer, pointer),
+        "pack_int8": (pointer, c_long, c_long, c_int, pointer, pointer),
+        "pack_floats": (pointer, c_long, c_long, pointer),
+        "linear": (POINTER(POINTER(LinearStruct)), c_int, pointer, c_long, c_int, c_int, pointer, POINTER(c_void_p)),
+        "attention": (POINTER(AttentionArgs), c_int),
+        "topk": (pointer, c_long, c_long, c_long, c_int, pointer, pointer, pointer, pointer),
+        "embed": (pointer, pointer, pointer, c_long, pointer),
+        "encode": (pointer, pointer, pointer, c_long, c_long, c_int, pointer, pointer),
+        "decoder_step": (pointer, pointer, c_long, pointer, c_int, pointer),
+        "search_free": (pointer,),
+        "search_add": (pointer, pointer, pointer, pointer, pointer, c_long, c_int),
+        "search_pop_done": (pointer,),
     }
-    gives: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "float_panel": (c_long, ()),
-        "stack_room": (c_long, (at, c_long)),
-        "memory_room": (c_long, (c_long,)),
-        "read_room": (c_long, (at, c_long)),
-        "search_begin": (c_void_p, (at,)),
-        "search_go_on": (whole, (at, c_long, c_long, whole)),
-        "search_rows": (c_long, (at,)),
-        "search_done": (c_long, (at, POINTER(c_long))),
-        "search_hypothesis": (c_void_p, (at, c_long)),
+    functions: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "isa_level": (c_int, ()),
+        "float_panel_width": (c_long, ()),
+        "int8_panel_width": (c_int, (c_int,)),
+        "linear_scratch_bytes": (c_long, (c_long, c_long)),
+        "stack_scratch_bytes": (c_long, (pointer, c_long)),
+        "memory_capacity": (c_long, (c_long,)),
+        "encode_scratch_bytes": (c_long, (pointer, c_long)),
+        "search_new": (c_void_p, (pointer,)),
+        "search_step": (c_int, (pointer, c_long, c_long, c_long, c_int)),
+        "search_cancel": (c_int, (pointer, c_long)),
+        "search_rows": (c_long, (pointer,)),
+        "search_done": (c_long, (pointer, POINTER(c_long))),
+        "search_hypothesis": (c_void_p, (pointer, c_long)),
     }
-    for name, (result, arguments) in (gives | {name: (None, taken) for name, taken in takes.items()}).items():
+    functions |= {name: (None, arguments) for name, arguments in procedures.items()}
+    for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, result
-    _lend(library)
-    return int(library.level())
+    _share_threads(library)
+    return int(library.isa_level())
 
 
-def _lend(library: ctypes.CDLL) -> None:
-    """torch brings an OpenMP of its own; a second one beside it would make their threads wait for each other."""
+def _share_threads(library: ctypes.CDLL) -> None:
+    """Use the OpenMP that comes with torch: with a second one, the threads of the two would wait for each other."""
     found = find_spec("torch")
     if found is None or found.origin is None:
         return
     folder = Path(found.origin).parent
     for path in sorted([*folder.glob("lib/libgomp*"), *folder.parent.glob("torch.libs/libgomp*")]):
         openmp = ctypes.CDLL(str(path))
-        library.lend_threads(
-            *(ctypes.cast(getattr(openmp, name), c_void_p) for name in LENT),
-        )
+        library.use_openmp(*(ctypes.cast(getattr(openmp, name), c_void_p) for name in OPENMP_FUNCTIONS))
         return
 
 
 @functools.cache
 def call(name: str) -> Callable[..., int]:
+    """A function of the library."""
     library = build.library()
-    assert library is not None, "ask available() first"
+    assert library is not None, "check available() first"
     function: Callable[..., int] = getattr(library, name)
-    if name not in SHORT:
+    if name not in SHORT_CALLS:
         return function
-    # what takes a microsecond keeps Python's lock: to get it back from another worker can take fifty
+    # keeps Python's lock: after a release, taking it back from another worker can cost fifty microseconds
     held: Any = getattr(ctypes.PyDLL(library._name, handle=library._handle), name)
     held.argtypes, held.restype = getattr(library, name).argtypes, getattr(library, name).restype
-    kept: Callable[..., int] = held
-    return kept
+    short: Callable[..., int] = held
+    return short
 
 
 class Tensor(Protocol):
-    """torch's, as far as it matters here."""
+    """A torch tensor, as far as it matters here."""
 
     def data_ptr(self) -> int: ...
 
 
-def at(numbers: Array | Tensor | None) -> int | None:
-    """Where they lie."""
-    if numbers is None:
+def address(array: Array | Tensor | None) -> int | None:
+    """Where the numbers are in memory."""
+    if array is None:
         return None
-    return int(numbers.ctypes.data) if isinstance(numbers, np.ndarray) else numbers.data_ptr()
+    return int(array.ctypes.data) if isinstance(array, np.ndarray) else array.data_ptr()
 
 
-def widened(numbers: Array, most: int) -> Array:
-    """With zeros after the last of each row, up to so many; as it is where it has them."""
-    missing = most - numbers.shape[-1]
+def pad_last_dim(array: Array, size: int) -> Array:
+    """Append zeros to the last dimension up to this size; returns the same array if there is nothing to do."""
+    missing = size - array.shape[-1]
     if missing:
-        numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, missing)])
-    return np.ascontiguousarray(numbers)
+        array = np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+    return np.ascontiguousarray(array)
 
 
-class Weights:
-    """A linear part's, as the compiled loops want them."""
+def _padded_width(weight_ND: Array) -> Array:
+    width = weight_ND.shape[1]
+    return pad_last_dim(weight_ND, width + -width % WIDTH_MULTIPLE)
+
+
+class NativeLinear:
+    """The weights of a linear layer, in the layout of the compiled kernels."""
 
     def __init__(
-        self, weights: Array, scales_N: Floats | None, bias_N: Floats | None, *, outs: int, width: int
+        self, weight: Array, scales_N: Floats | None, bias_N: Floats | None, *, outputs: int, width: int
     ) -> None:
-        self.outs, self.width = outs, width
-        self._kept = [weights, scales_N, bias_N]  # the part has only their addresses
-        self.part = Part(at(weights), None, at(scales_N), at(bias_N), width, outs, 0)
+        self.outputs, self.width = outputs, width
+        self._keep_alive = [weight, scales_N, bias_N]  # the struct has only their addresses
+        self.struct = LinearStruct(
+            weight=address(weight), scales=address(scales_N), bias=address(bias_N), width=width, outputs=outputs
+        )
 
     @classmethod
-    def of_floats(cls, weight_ND: Floats, bias_N: Floats | None) -> "Weights":
-        """As they are, without a copy, where the width allows it."""
-        outs, width = weight_ND.shape
-        weight_ND = widened(weight_ND, width + -width % WIDTH)
-        return cls(weight_ND, None, bias_N, outs=outs, width=weight_ND.shape[1])
+    def from_floats(cls, weight_ND: Floats, bias_N: Floats | None) -> "NativeLinear":
+        """Uses the weights in place, so it sees their changes; copies only to pad the width."""
+        padded_ND = _padded_width(weight_ND)
+        return cls(padded_ND, None, bias_N, outputs=len(padded_ND), width=padded_ND.shape[1])
 
     @classmethod
-    def of_fixed_floats(cls, weight_ND: Floats, bias_N: Floats | None) -> "Weights":
-        """A copy in the order in which they are read, for floats that nobody will change: faster, most for few rows."""
-        outs, width = weight_ND.shape
-        weight_ND = widened(weight_ND, width + -width % WIDTH)
-        width, panel = weight_ND.shape[1], call("float_panel")()
-        packed = np.zeros(-(-outs // panel) * panel * width, np.float32)
-        call("pack_floats")(at(weight_ND), outs, width, at(packed))
-        weights = cls(packed, None, bias_N, outs=outs, width=width)
-        weights.part.packed = 1
-        return weights
+    def from_frozen_floats(cls, weight_ND: Floats, bias_N: Floats | None) -> "NativeLinear":
+        """Copies the weights to the order in which they are read: faster, above all for few rows."""
+        weight_ND = _padded_width(weight_ND)
+        outputs, width = weight_ND.shape
+        panel = call("float_panel_width")()
+        packed = np.zeros(-(-outputs // panel) * panel * width, np.float32)
+        call("pack_floats")(address(weight_ND), outputs, width, address(packed))
+        layer = cls(packed, None, bias_N, outputs=outputs, width=width)
+        layer.struct.packed = 1
+        return layer
 
     @classmethod
-    def of_int8(cls, packed: "Packed", bias_N: Floats | None) -> "Weights":
-        bias_N = np.zeros(packed.outs, np.float32) if bias_N is None else bias_N
-        bias_N = widened(bias_N, len(packed.scales_N))
-        weights = cls(packed.weights, packed.scales_N, bias_N, outs=packed.outs, width=packed.width)
-        weights.part.sums = at(packed.sums_N)
-        weights._kept.append(packed.sums_N)
-        return weights
+    def from_int8(cls, packed: "PackedInt8", bias_N: Floats | None) -> "NativeLinear":
+        bias_N = np.zeros(packed.outputs, np.float32) if bias_N is None else bias_N
+        bias_N = pad_last_dim(bias_N, len(packed.scales_N))
+        layer = cls(packed.qweight, packed.scales_N, bias_N, outputs=packed.outputs, width=packed.width)
+        layer.struct.weight_sums = address(packed.weight_sums_N)
+        layer._keep_alive.append(packed.weight_sums_N)
+        return layer
 
 
 @dataclass(frozen=True, eq=False)
-class Packed:
-    """An int8 matrix in the order in which the compiled loops read it, whole panels of outputs."""
+class PackedInt8:
+    """An int8 matrix in the order in which the kernels read it, padded to whole panels of outputs."""
 
-    weights: NDArray[np.int8]
-    sums_N: NDArray[np.int32]
+    qweight: NDArray[np.int8]
+    weight_sums_N: NDArray[np.int32]
     scales_N: Floats
-    outs: int
+    outputs: int
     width: int
 
 
-def pack(whole_ND: NDArray[np.int8], scale_N: Floats) -> Packed:
-    outs, width = whole_ND.shape
-    whole_ND = widened(whole_ND, width + -width % WIDTH)
-    width, panel = whole_ND.shape[1], call("panel")(level())
-    room = -(-outs // panel) * panel
-    packed, sums_N = np.empty(room * width, np.int8), np.empty(room, np.int32)
-    call("pack")(at(whole_ND), outs, width, level(), at(packed), at(sums_N))
-    return Packed(packed, sums_N, widened(scale_N.astype(np.float32), room), outs, width)
+def pack_int8(qweight_ND: NDArray[np.int8], scale_N: Floats) -> PackedInt8:
+    qweight_ND = _padded_width(qweight_ND)
+    outputs, width = qweight_ND.shape
+    panel = call("int8_panel_width")(isa_level())
+    padded = -(-outputs // panel) * panel
+    packed, sums_N = np.empty(padded * width, np.int8), np.empty(padded, np.int32)
+    call("pack_int8")(address(qweight_ND), outputs, width, isa_level(), address(packed), address(sums_N))
+    scales_N = pad_last_dim(scale_N.astype(np.float32), padded)
+    return PackedInt8(packed, sums_N, scales_N, outputs, width)

@@ -1,10 +1,10 @@
-"""Beam search in compiled loops: search.c, for arrays. What it finds is decoding/beam.py's, token for token.
+"""Beam search in compiled code: search.c for arrays. It finds the same tokens as decoding/beam.py.
 
-V vocabulary  C F related and frequent words  T tokens of all sentences, one after the other
+V vocabulary  C F related and frequent tokens  T tokens of all sentences, one after the other
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, Structure, addressof, byref, c_double, c_float, c_int, c_int64, c_long, c_void_p
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,117 +13,141 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.cpu import threads
-from regard.inference.native.encode import Embedding, EmbeddingStruct, Reader, ReaderStruct, in_a_row
-from regard.inference.native.kernels import Weights, at, call
+from regard.inference.native.encode import Embedding, EmbeddingStruct, EncoderStruct, NativeEncoder, concatenate
+from regard.inference.native.kernels import NativeLinear, address, call
 
 
-class _Settings(Structure):
+class _ParamsStruct(Structure):
     _fields_ = (
-        ("reader", ReaderStruct),
+        ("encoder", EncoderStruct),
         ("target", EmbeddingStruct),
-        *((name, c_void_p) for name in ("output", "never", "never_at_first", "ends")),
+        *((name, c_void_p) for name in ("output", "suppressed", "suppressed_at_start", "ends")),
         ("start", c_int64),
         *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best")),
-        *((name, c_double) for name in ("length_penalty", "enough")),
-        ("paper", c_int),
+        *((name, c_double) for name in ("length_penalty", "max_finished")),
+        ("paper_length_penalty", c_int),
         *((name, c_void_p) for name in ("related", "frequent")),
         *((name, c_long) for name in ("related_count", "frequent_count")),
     )
 
 
-class _Kept(Structure):
+class _HypothesisStruct(Structure):
     _fields_ = (
         ("tokens", POINTER(c_int64)),
-        ("own", POINTER(c_float)),
+        ("log_probs", POINTER(c_float)),
         ("length", c_long),
         ("ended", c_int),
         *((name, c_double) for name in ("total", "score")),
     )
 
 
-class Said(NamedTuple):
-    """A hypothesis: all its tokens, the end token included, and the model's log-probability of each."""
+class RawHypothesis(NamedTuple):
+    """All generated tokens with the end token, the log-probability of each, and their sum."""
 
     tokens: list[int]
-    own: list[float]
+    log_probs: list[float]
     total: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writer:
-    """What writes with a decoder's states: embeddings, and the projection to the vocabulary."""
+class DecoderIO:
+    """The decoder's input embedding and output projection, and perhaps a shortlist."""
 
     target: Embedding
-    output: Weights
+    output: NativeLinear
     related_VC: NDArray[np.int32] | None = None
-    """int32: for each source token, those that may translate it, -1 for none. Unless given, all may be said."""
+    """For each source token, the target tokens that may translate it, -1 for none. None allows all tokens."""
     frequent_F: NDArray[np.int32] | None = None
-    """int32: those that may always be said."""
+    """Target tokens that are always allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SearchParams:
     """How to search; see decoding/settings.py."""
 
     start: int
     ends: Sequence[int]
-    never: Sequence[int]
+    suppressed: Sequence[int]
     min_new: int
     beam: int
     n_best: int
     length_penalty: float
-    paper: bool
-    enough: float = math.inf
-    """So many hypotheses that ended are enough; unless given, those that nothing can come before any more."""
+    paper_length_penalty: bool
+    max_finished: float = math.inf
+    """Stop after this many finished hypotheses; by default, when no live one can become better."""
 
 
-class BrokenLogits(Exception):
-    """The model's logits are no finite numbers."""
+class NonFiniteLogits(Exception):
+    """The model's logits are not finite numbers."""
 
 
-class Searcher:
-    """Sentences under way, and those that are done. For one thread at a time."""
+class NativeSearch:
+    """Requests under way, and those that are done. For one thread at a time."""
 
-    def __init__(self, reader: Reader, writer: Writer, plan: Plan) -> None:
-        never_V = np.zeros(writer.output.outs, np.uint8)
-        never_V[list(plan.never)] = 1
-        at_first_V = never_V.copy()
-        at_first_V[list(plan.ends)] = 1
-        ends = np.array(plan.ends, np.int64)
-        self._kept = (reader, writer, never_V, at_first_V, ends)  # the struct has only their addresses
-        settings = _Settings(
-            *(reader.struct(), writer.target.struct(), addressof(writer.output.part)),
-            *(at(never_V), at(at_first_V), at(ends), plan.start, len(plan.ends)),
-            *(plan.min_new, plan.beam, plan.n_best, plan.length_penalty, plan.enough, plan.paper),
-            *(at(writer.related_VC), at(writer.frequent_F)),
-            0 if writer.related_VC is None else writer.related_VC.shape[1],
-            0 if writer.frequent_F is None else len(writer.frequent_F),
+    def __init__(self, encoder: NativeEncoder, decoder_io: DecoderIO, params: SearchParams) -> None:
+        suppressed_V = np.zeros(decoder_io.output.outputs, np.uint8)
+        suppressed_V[list(params.suppressed)] = 1
+        at_start_V = suppressed_V.copy()
+        at_start_V[list(params.ends)] = 1
+        ends = np.array(params.ends, np.int64)
+        related_VC, frequent_F = decoder_io.related_VC, decoder_io.frequent_F
+        self._keep_alive = (encoder, decoder_io, suppressed_V, at_start_V, ends)  # the struct has their addresses
+        struct = _ParamsStruct(
+            encoder=encoder.struct(),
+            target=decoder_io.target.struct(),
+            output=addressof(decoder_io.output.struct),
+            suppressed=address(suppressed_V),
+            suppressed_at_start=address(at_start_V),
+            ends=address(ends),
+            start=params.start,
+            end_count=len(params.ends),
+            min_new=params.min_new,
+            beam=params.beam,
+            n_best=params.n_best,
+            length_penalty=params.length_penalty,
+            max_finished=params.max_finished,
+            paper_length_penalty=params.paper_length_penalty,
+            related=address(related_VC),
+            frequent=address(frequent_F),
+            related_count=0 if related_VC is None else related_VC.shape[1],
+            frequent_count=0 if frequent_F is None else len(frequent_F),
         )
-        self._at = call("search_begin")(byref(settings))
+        self._search = call("search_new")(byref(struct))
 
     def close(self) -> None:
-        call("search_end")(self._at)
+        call("search_free")(self._search)
 
     @property
     def rows(self) -> int:
-        """Of all sentences that are under way."""
-        return int(call("search_rows")(self._at))
+        """Rows reserved by requests under way: a beam each."""
+        return int(call("search_rows")(self._search))
 
-    def read(self, numbers: Sequence[int], limits: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        """Sentences, by their numbers, and how long what is said of each may become."""
-        ids_T, starts = in_a_row(sources)
-        called, most = np.array(numbers, np.int64), np.array(limits, np.int64)
-        call("search_read")(self._at, *map(at, (called, most, ids_T, starts)), len(sources), threads.current_threads())
+    def add(self, numbers: Sequence[int], max_tokens: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode source sentences and start a request for each, with a number of the caller's choice.
 
-    def go_on(self, most: int, wanted: int) -> Iterator[tuple[int, list[Said]]]:
-        """Search until there is room for `wanted` of at most `most` rows, or until all is done: what is done then."""
-        if not call("search_go_on")(self._at, most, wanted, threads.current_threads()):
-            raise BrokenLogits
-        count = c_long()
-        while (number := call("search_done")(self._at, byref(count))) >= 0:
-            yield number, [self._said(which) for which in range(count.value)]
-            call("search_drop")(self._at)
+        `max_tokens`, each at least 1, limits what is generated. Numbers of requests under way must differ."""
+        ids_T, starts = concatenate(sources)
+        numbers_S, max_tokens_S = np.array(numbers, np.int64), np.array(max_tokens, np.int64)
+        inputs = (address(array) for array in (numbers_S, max_tokens_S, ids_T, starts))
+        call("search_add")(self._search, *inputs, len(sources), threads.current_threads())
 
-    def _said(self, which: int) -> Said:
-        kept = _Kept.from_address(call("search_hypothesis")(self._at, which))
-        return Said(kept.tokens[: kept.length], kept.own[: kept.length], kept.total)
+    def step(self, max_rows: int, wanted_rows: int, max_steps: int = 0) -> list[tuple[int, list[RawHypothesis]]]:
+        """Generate tokens until a request is done and `wanted_rows` of `max_rows` are free, or all requests are done.
+
+        `max_steps` limits the tokens generated for each request; 0 is no limit. Returns the requests that are done, by
+        their numbers; each leaves the search."""
+        if not call("search_step")(self._search, max_rows, wanted_rows, max_steps, threads.current_threads()):
+            raise NonFiniteLogits
+        done, count = [], c_long()
+        while (number := call("search_done")(self._search, byref(count))) >= 0:
+            done.append((number, [self._hypothesis(which) for which in range(count.value)]))
+            call("search_pop_done")(self._search)
+        return done
+
+    def cancel(self, number: int) -> bool:
+        """Drop a request; the results of the others do not change. False: none has this number, or it is done."""
+        return bool(call("search_cancel")(self._search, number))
+
+    def _hypothesis(self, which: int) -> RawHypothesis:
+        struct = _HypothesisStruct.from_address(call("search_hypothesis")(self._search, which))
+        return RawHypothesis(struct.tokens[: struct.length], struct.log_probs[: struct.length], struct.total)

@@ -1,6 +1,6 @@
-"""A whole pass through a decoder's blocks in one call: stack.c, for arrays.
+"""A forward pass through all blocks of an encoder or a decoder: stack.c for arrays.
 
-R rows of all groups  N blocks  S sentences  M room for the longest  H key/value heads  K head width  D width
+R rows of all caches  N layers  S sentences  M capacity for the longest  H key/value heads  K head width  D width
 """
 
 from collections.abc import Sequence
@@ -11,37 +11,42 @@ import numpy as np
 
 from regard.cpu import threads
 from regard.inference.native import kernels
-from regard.inference.native.kernels import Array, Floats, Part, Weights, at, call
+from regard.inference.native.kernels import Array, Floats, LinearStruct, NativeLinear, address, call
 
 
-class _Norm(Structure):
+class _NormStruct(Structure):
     _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("eps", c_float))
 
 
-class _Attention(Structure):
-    _fields_ = (*((name, Part) for name in ("query", "key", "value", "output")), ("norm", _Norm))
+class _AttentionStruct(Structure):
+    _fields_ = (*((name, LinearStruct) for name in ("query", "key", "value", "output")), ("norm", _NormStruct))
 
 
-class _Block(Structure):
-    _fields_ = (("own", _Attention), ("cross", _Attention), ("up", Part), ("down", Part), ("norm", _Norm))
+class _BlockStruct(Structure):
+    _fields_ = (
+        *((name, _AttentionStruct) for name in ("self_attention", "cross_attention")),
+        *((name, LinearStruct) for name in ("up", "down")),
+        ("norm", _NormStruct),
+    )
 
 
-class _Stack(Structure):
+class _StackStruct(Structure):
     _fields_ = (
         ("blocks", c_void_p),
-        *((name, c_long) for name in ("count", "width", "inner", "heads", "kv_heads", "head")),
-        *((name, c_int) for name in ("norm_first", "activation", "half")),
-        ("last", _Norm),
+        *((name, c_long) for name in ("layers", "width", "inner", "heads", "kv_heads", "head_width")),
+        *((name, c_int) for name in ("norm_first", "activation", "fp16_kv")),
+        ("final_norm", _NormStruct),
     )
 
 
 class NativeBeamCache(Structure):
-    """Some sentences that began together, in one pass: what blocks/beam_cache.py's group looks like from C."""
+    """`BeamCache` in stack.h: the C view of a blocks/beam_cache.py cache, for one pass."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("own", "memory", "slots", "places", "lengths")),
-        *((name, c_long) for name in ("rows", "said", "slot_count", "own_room", "memory_slots", "memory_room")),
-        *((name, c_int) for name in ("own_half", "memory_half")),
+        *((name, c_void_p) for name in ("self_kv", "memory_kv", "seq_ids", "key_indices", "memory_lengths")),
+        *((name, c_long) for name in ("rows", "length", "sequences", "self_capacity")),
+        *((name, c_long) for name in ("memory_sequences", "memory_capacity")),
+        *((name, c_int) for name in ("self_fp16", "memory_fp16")),
     )
 
 
@@ -51,34 +56,45 @@ class Norm:
     bias_D: Floats
     eps: float
 
-    def struct(self) -> _Norm:
-        return _Norm(at(self.weight_D), at(self.bias_D), self.eps)
+    def struct(self) -> _NormStruct:
+        return _NormStruct(weight=address(self.weight_D), bias=address(self.bias_D), eps=self.eps)
 
 
 @dataclass(frozen=True)
 class Attention:
-    query: Weights
-    key: Weights
-    value: Weights
-    output: Weights
+    query: NativeLinear
+    key: NativeLinear
+    value: NativeLinear
+    output: NativeLinear
     norm: Norm
 
-    def struct(self) -> _Attention:
-        parts = (self.query, self.key, self.value, self.output)
-        return _Attention(*(each.part for each in parts), self.norm.struct())
+    def struct(self) -> _AttentionStruct:
+        return _AttentionStruct(
+            query=self.query.struct,
+            key=self.key.struct,
+            value=self.value.struct,
+            output=self.output.struct,
+            norm=self.norm.struct(),
+        )
 
 
 @dataclass(frozen=True)
 class Block:
-    own: Attention
-    cross: Attention | None
-    up: Weights
-    down: Weights
+    self_attention: Attention
+    cross_attention: Attention | None
+    up: NativeLinear
+    down: NativeLinear
     norm: Norm
 
-    def struct(self) -> _Block:
-        cross = _Attention() if self.cross is None else self.cross.struct()
-        return _Block(self.own.struct(), cross, self.up.part, self.down.part, self.norm.struct())
+    def struct(self) -> _BlockStruct:
+        cross = self.cross_attention
+        return _BlockStruct(
+            self_attention=self.self_attention.struct(),
+            cross_attention=_AttentionStruct() if cross is None else cross.struct(),
+            up=self.up.struct,
+            down=self.down.struct,
+            norm=self.norm.struct(),
+        )
 
 
 @dataclass(frozen=True)
@@ -87,38 +103,56 @@ class Sizes:
     inner: int
     heads: int
     kv_heads: int
-    head: int
+    head_width: int
 
-    def fit(self) -> bool:
-        """Whether the compiled loops can take them."""
-        wide = (self.width, self.inner, self.heads * self.head)
-        return all(size % kernels.WIDTH == 0 for size in wide) and self.head % 8 == 0
+    def supported(self) -> bool:
+        """Whether the compiled kernels can handle these sizes."""
+        widths = (self.width, self.inner, self.heads * self.head_width)
+        return all(width % kernels.WIDTH_MULTIPLE == 0 for width in widths) and self.head_width % 8 == 0
 
 
 class Stack:
-    """Blocks that have their weights where the compiled pass finds them."""
+    """The blocks of an encoder or a decoder, laid out for the compiled pass."""
 
     def __init__(
-        self, blocks: Sequence[Block], sizes: Sizes, *, last: Norm | None, activation: str, half: bool = False
+        self,
+        blocks: Sequence[Block],
+        sizes: Sizes,
+        *,
+        final_norm: Norm | None,
+        activation: str,
+        fp16_kv: bool = False,
     ) -> None:
-        """`last` is the norm after the last block of blocks that have their norms first; `half`: how keys are kept."""
-        assert sizes.fit()
-        self._kept, self.sizes, self._half = (blocks, last), sizes, half  # the structs have only their addresses
-        self._blocks = (_Block * len(blocks))(*(block.struct() for block in blocks))
-        self._stack = _Stack(
-            *(addressof(self._blocks), len(blocks), sizes.width, sizes.inner, sizes.heads, sizes.kv_heads, sizes.head),
-            *(last is not None, kernels.ACTIVATIONS[activation], half, _Norm() if last is None else last.struct()),
+        """`final_norm` is for blocks with the norm first; `fp16_kv` rounds cached keys and values to float16."""
+        assert sizes.supported()
+        self._keep_alive, self.sizes, self._fp16_kv = (blocks, final_norm), sizes, fp16_kv  # structs have addresses
+        self._blocks = (_BlockStruct * len(blocks))(*(block.struct() for block in blocks))
+        self._struct = _StackStruct(
+            blocks=addressof(self._blocks),
+            layers=len(blocks),
+            width=sizes.width,
+            inner=sizes.inner,
+            heads=sizes.heads,
+            kv_heads=sizes.kv_heads,
+            head_width=sizes.head_width,
+            norm_first=final_norm is not None,
+            activation=kernels.ACTIVATIONS[activation],
+            fp16_kv=fp16_kv,
+            final_norm=_NormStruct() if final_norm is None else final_norm.struct(),
         )
-        self.address = addressof(self._stack)
+        self.address = addressof(self._struct)
 
-    def new_memory(self, sentences: int, room: int) -> Array:
-        """For the keys and values of what was read, of every block. -> (N, 2, S, H, M, K)"""
-        shape = (len(self._blocks), 2, sentences, self.sizes.kv_heads, room, self.sizes.head)
-        return np.empty(shape, np.float16 if self._half else np.float32)
+    def new_memory(self, sentences: int, capacity: int) -> Array:
+        """An empty array for the keys and values of every layer's cross-attention. -> (N, 2, S, H, M, K)"""
+        shape = (len(self._blocks), 2, sentences, self.sizes.kv_heads, capacity, self.sizes.head_width)
+        return np.empty(shape, np.float16 if self._fp16_kv else np.float32)
 
-    def decode(self, x_RD: Floats, groups: Sequence[NativeBeamCache]) -> Floats:
-        """Embeddings of each row's newest token -> states, in place; its key and value are written down."""
-        x_RD, room = np.ascontiguousarray(x_RD), np.empty(call("stack_room")(self.address, len(x_RD)), np.uint8)
-        seated = (NativeBeamCache * len(groups))(*groups)
-        call("decode")(self.address, addressof(seated), len(groups), at(x_RD), threads.current_threads(), at(room))
+    def decoder_step(self, x_RD: Floats, caches: Sequence[NativeBeamCache]) -> Floats:
+        """Embeddings of each row's newest token -> decoder states, in place; writes its key and value to the cache."""
+        x_RD, rows = np.ascontiguousarray(x_RD), len(x_RD)
+        scratch = np.empty(call("stack_scratch_bytes")(self.address, rows), np.uint8)
+        array = (NativeBeamCache * len(caches))(*caches)
+        call("decoder_step")(
+            self.address, addressof(array), len(caches), address(x_RD), threads.current_threads(), address(scratch)
+        )
         return x_RD

@@ -1,20 +1,21 @@
-/* Between linear.c and int8.c. */
+/* Shared by linear.c, int8.c and shortlist.c. */
 #pragma once
 #include "kernels.h"
 
-enum { MOST = 127 }; /* of a row's bytes */
+enum { QMAX = 127 }; /* the largest quantised input */
 
-/* what a row's bytes mean: (byte - zero) x one */
-struct Worth {
-    float one;
-    int32_t zero;
+/* x = (q - zero_point) * scale */
+struct QParams {
+    float scale;
+    int32_t zero_point;
 };
 
-/* outputs in a panel */
-int panel(int at_level);
+/* Outputs in a panel of packed int8 weights. */
+int int8_panel_width(int isa);
 
-/* A row as bytes from 0 to MOST. */
-Worth quantise(const float *x, long width, uint8_t *q);
+/* Quantises a row to 0..QMAX. */
+QParams quantise(const float *x, long width, uint8_t *q);
 
-/* y of the panels start..end, of rows that were quantised */
-void int8_outputs(const Part *part, const uint8_t *q, const Worth *worth, long rows, long start, long end, int relu, float *y);
+/* y of the panels start..end, for quantised rows */
+void int8_outputs(const Linear *layer, const uint8_t *q, const QParams *qparams, long rows,
+                  long start, long end, int relu, float *y);

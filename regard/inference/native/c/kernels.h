@@ -1,105 +1,120 @@
-/* What the compiled loops share. The inner loops of using a model; regard runs without them, more slowly.
+/* Declarations shared by the compiled kernels. They speed up inference; regard also runs without
+ * them.
  *
- *   threads.c   work in parts, on threads that are lent
- *   linear.c    x weightsᵀ + bias, of float32 or (int8.c) int8 weights: a row's result is its own, in any company
- *   look.c      attention: one query a row over the keys of its past, wherever they lie
- *   weigh.c     of each row of logits: the normaliser, and the best tokens
- *   stack.c     a whole pass through the blocks of an encoder or a decoder; read.c: from a sentence's tokens on
- *   search.c    beam search around it; shortlist.c: with a sentence's own words; rooms.c: large rooms that are used again
+ *   threads.c    parallel_for, and the instruction set of this CPU
+ *   linear.c     x weightᵀ + bias with float32 or (int8.c) int8 weights; a row's result never
+ * depends on the other rows of the batch attention.c  attention of one query per row over keys
+ * anywhere in a cache topk.c       log-sum-exp and the k best tokens of each row of logits stack.c
+ * a forward pass through all blocks of an encoder or a decoder encode.c     tokens -> embeddings ->
+ * encoder -> keys and values for cross-attention search.c     beam search; shortlist.c restricts a
+ * request to a small vocabulary of its own arena.c      reuses large buffers; layout.h places
+ * arrays in one buffer
  *
- * Plain C and x86 intrinsics: each loop is there for AVX2, and also for AVX-512 with VNNI where that pays. The structs are
- * mirrored in kernels.py, stack.py, reading.py and search.py.
+ * Plain C with x86 intrinsics. Every loop exists for AVX2, and for AVX-512 with VNNI where that is
+ * faster. kernels.py, stack.py, encode.py and search.py mirror the structs.
  */
 #pragma once
 #include <stdint.h>
 
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma,f16c")))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* ---- threads.c ---- */
 
-typedef void (*Work)(const void *what, int part, int parts);
+typedef void (*Task)(const void *args, int part, int parts);
 
-/* work(what, part, parts) for every part at once */
-void in_parts(Work work, const void *what, int parts);
-static inline long from(long count, int part, int parts) { return count * part / parts; }
+/* Runs task(args, part, parts) for every part, in parallel. */
+void parallel_for(Task task, const void *args, int parts);
+/* The first of `count` items that belongs to this part. */
+static inline long part_start(long count, int part, int parts) { return count * part / parts; }
 
-/* 0: nothing here runs; 1: AVX2; 2: AVX-512 VNNI */
-int level(void);
+enum { ISA_NONE, ISA_AVX2, ISA_AVX512 }; /* ISA_NONE: nothing here can run; ISA_AVX512: with VNNI */
+int isa_level(void);
 
 /* ---- linear.c ---- */
 
 enum { NONE, RELU, SILU, GELU, GELU_TANH };
 
+/* The weights of a linear layer. */
 typedef struct {
-    const void *weights;        /* float (outs, width), or as `pack_floats` leaves them, or int8 as `pack` does */
-    const int32_t *sums;        /* of int8 weights, which are -64..64: each output's; else NULL */
-    const float *scales, *bias; /* of int8 weights, what one is worth; bias may be NULL for float ones */
-    long width, outs;           /* width: a multiple of 32 */
-    long packed;                /* whether floats are */
-} Part;
+    const void *weight;         /* float (outputs, width), or packed by pack_floats or pack_int8 */
+    const int32_t *weight_sums; /* int8 only, else NULL: the sum of each output's weights */
+    const float *scales, *bias; /* scales: int8 only, per output. bias: NULL only for float */
+    long width, outputs;        /* width: a multiple of 32. int8 weights are in -64..64 */
+    long packed;                /* whether float weights are packed */
+} Linear;
 
-/* y[i] (rows, outs) = x (rows, width) weights[i]ᵀ + bias[i], then the activation; all parts have the same width.
- * `room`: see linear_room. */
-void linear(const Part *const *parts, int count, const float *x, long rows, int activation, int threads, void *room, float *const *y);
-long linear_room(long rows, long width);
+/* y[i] (rows, outputs) = activation(x (rows, width) layers[i].weightᵀ + bias). All layers have the
+ * same width. `scratch` has linear_scratch_bytes. */
+void linear(const Linear *const *layers, int count, const float *x, long rows, int activation,
+            int threads, void *scratch, float *const *y);
+long linear_scratch_bytes(long rows, long width);
 
-/* The same in two steps, for rows that go through many parts, or through a part piece by piece: what they are is found once. */
-typedef struct Worth Worth;
+/* The same in two steps, for rows that pass through many layers, or through one layer in pieces:
+ * quantises the rows only once. */
+typedef struct QParams QParams;
 typedef struct {
     const float *x;
-    Worth *worth;
+    QParams *qparams;
     uint8_t *q;
-} Given;
-Given give(const Part *part, const float *x, long rows, int threads, void *room);
-/* y (rows, outs) of the rows from `first` on */
-void linear_given(const Part *part, const Given *given, long first, long rows, int threads, float *y);
-long float_panel(void);
-/* (count, width) -> (width, room), room >= count rounded up to eight; both widths are multiples of eight */
-void turn(const float *x, long stride, long count, long width, long room, float *turned);
+} LinearInput;
+LinearInput prepare_input(const Linear *layer, const float *x, long rows, int threads,
+                          void *scratch);
+/* y (rows, outputs) of the rows from `first` on */
+void linear_apply(const Linear *layer, const LinearInput *input, long first, long rows, int threads,
+                  float *y);
+/* Outputs in a panel of packed float weights. */
+long float_panel_width(void);
+/* (count, width) -> (width, capacity), where capacity >= count rounded up to eight; `width` and
+ * `stride` are multiples of eight */
+void transpose(const float *x, long stride, long count, long width, long capacity,
+               float *transposed);
 
-/* ---- look.c ---- */
+/* ---- attention.c ---- */
 
 typedef struct {
-    const float *q;                        /* (rows, heads, width) */
-    const void *keys, *values;             /* of floats, or of halves */
-    const int32_t *slots;                  /* (rows): whose keys; NULL: the first's */
-    const int32_t *places;                 /* (rows, longest): which of them; NULL: all in a row */
-    const int32_t *lengths;                /* (slots): how many; NULL: longest */
-    long rows, heads, kv_heads, width;     /* width: a multiple of 8 */
-    long slot_stride, head_stride, stride; /* from one slot's, head's, place's key to the next */
-    long longest;
-    long turned;                           /* 0; or keys lie turned, (width, turned), a multiple of eight; eight more may be read */
+    const float *q;             /* (rows, heads, width) */
+    const void *keys, *values;  /* float32 or float16 */
+    const int32_t *seq_ids;     /* (rows): the sequence whose keys a row uses; NULL: the first */
+    const int32_t *key_indices; /* (rows, max_keys): which of its keys; NULL: 0, 1, 2 … */
+    const int32_t *lengths;     /* (sequences): how many keys; NULL: max_keys */
+    long rows, heads, kv_heads, width;        /* width of a head: a multiple of 8 */
+    long seq_stride, head_stride, key_stride; /* in numbers */
+    long max_keys;
+    long transposed_stride; /* 0; or keys are stored as (width, transposed_stride), a multiple of
+                               eight, with eight more numbers readable after the last */
     float scale;
-    int half;                              /* whether keys and values are halves */
-    float *out;                            /* (rows, heads, width) */
-} Look;
+    int fp16;   /* keys and values are float16 */
+    float *out; /* (rows, heads, width) */
+} AttentionArgs;
 
-/* bytes of a key's number */
-static inline long size_of(int half) { return half ? 2 : (long)sizeof(float); }
+/* bytes of one number of a key or value */
+static inline long kv_size(int fp16) { return fp16 ? 2 : (long)sizeof(float); }
 
-/* Numbers to where keys lie: as halves, or as floats; rounded to halves either way, where that is asked for. */
-void put_keys(const float *x, long count, int rounded, int half, void *to);
+/* Stores numbers as float16, or as float32, rounded to float16 precision if `rounded`. */
+void store_kv(const float *x, long count, int rounded, int fp16, void *to);
 
-void look_rows(const Look *l, long first, long end);
-void look(const Look *l, int threads);
+void attention_rows(const AttentionArgs *args, long first, long end);
+void attention(const AttentionArgs *args, int threads);
 
-/* ---- weigh.c ---- */
+/* ---- topk.c ---- */
 
-enum { PIECE = 2048 }; /* logits of a row that are weighed at a time, so that they need not all be there at once */
+/* Logits of a row are computed and scanned in chunks, so that they never exist all at once. */
+enum { LOGITS_PER_CHUNK = 2048 };
 
-/* Of a row of logits: the greatest, the sum of e^(x - greatest), and the `count` best that are not banned, best first, of
- * equals the first. */
+/* Running over the logits of a row: their maximum, the sum of e^(x - max), and the k best that are
+ * not suppressed, best first; of equal ones the first comes first. */
 typedef struct {
-    const uint8_t *banned; /* (vocab) or NULL */
-    long count, filled;
+    const uint8_t *suppressed; /* (vocab) or NULL */
+    long k, filled;
     float *values;
     int64_t *tokens;
-    float most, sum;
-} Weighing;
+    float max, exp_sum;
+} TopK;
 
-void weigh_begin(Weighing *w);
-/* the logits of the tokens first..first + count: PIECE of them, or the last */
-void weigh_more(Weighing *w, const float *x, long first, long count);
-/* the log of the sum */
-float weigh_end(Weighing *w);
+void topk_init(TopK *t);
+/* Adds the logits of the tokens first .. first + count: LOGITS_PER_CHUNK of them, or the last. */
+void topk_update(TopK *t, const float *logits, long first, long count);
+/* Fills up missing entries; returns log(exp_sum). */
+float topk_finish(TopK *t);

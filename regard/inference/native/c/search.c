@@ -1,380 +1,397 @@
-/* Beam search, whole: what decoding/beam.py says where no rule but the forbidden tokens applies, token for token.
+/* Beam search: the same tokens as decoding/beam.py, for settings with no rule but suppressed
+ * tokens.
  *
- * A searcher has some sentences under way, each at its own length: those that are done leave at once, and others are
- * admitted in their place. A beam of one is greedy search.
+ * A search holds several requests, each at its own length. Finished ones leave at once, and new
+ * ones can join at any step. A beam of one is greedy search.
  */
-#include "rooms.h"
-#include "search.h"
+#include "layout.h"
+#include "request.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 48 }; /* rows whose logits are computed at a time, PIECE by PIECE: they stay in the cache until they are weighed */
+/* Rows whose logits are computed in one pass, chunk by chunk: they stay in the CPU's cache until
+ * they are scanned for the best. */
+enum { ROWS_PER_PASS = 48 };
 
 typedef struct {
-    int64_t *tokens; /* all that was said, the end token included */
-    float *own;      /* the model's log-probability of each */
-    long length;
-    int ended;
-    double total, score;
-} Kept;
-
-/* What is known of the rows that go on, (beam, limit) each; two of it, as rows change places. */
-typedef struct {
-    int64_t *tokens;
-    float *own, *sums;
-    int32_t *places;
-} Rows;
-
-/* What some sentences that were read together look at: [block][key, value][slot][head][room][]. */
-typedef struct {
-    long users, slots, room;
-    char keys[];
-} Memory;
+    Request **items;
+    long count, capacity;
+} RequestList;
 
 typedef struct {
-    long number, limit, said, rows;
-    Rows now, next;
-    char *keys; /* [block][key, value][head][place][], of halves where the stack's are */
-    long room, written;
-    Memory *memory;
-    long slot;
-    int32_t length;
-    Kept *kept;
-    long kept_count, finished;
-    Shortlist list; /* outs is 0 where there is none */
-} Sentence;
+    SearchParams params;
+    RequestList active, done;
+    long rows; /* reserved by active requests: a beam each */
+    Arena arena;
+    void *step_scratch, *encode_scratch;
+    int nonfinite; /* the model's logits are not finite numbers */
+} Search;
 
-typedef struct {
-    Settings settings;
-    Sentence **active, **done;
-    long active_count, done_count, active_room, done_room, rows;
-    Rooms rooms;
-    void *room, *reading; /* of a step, and of reading */
-    int broken; /* the model's logits are no numbers */
-} Searcher;
+/* ---- requests join and leave ---- */
 
-/* ---- a sentence comes and goes ---- */
-
-static Rows new_rows(long beam, long limit) {
-    const size_t count = (size_t)(beam * limit);
-    return (Rows){some(count, sizeof(int64_t)), some(count, sizeof(float)), some((size_t)beam, sizeof(float)), some(count, sizeof(int32_t))};
-}
-
-static void free_rows(Rows *rows) { free(rows->tokens), free(rows->own), free(rows->sums), free(rows->places); }
-
-static void free_sentence(Searcher *searcher, Sentence *s) {
-    free_list(&s->list);
-    if (!--s->memory->users) leave(&searcher->rooms, s->memory);
-    free_rows(&s->now), free_rows(&s->next), leave(&searcher->rooms, s->keys);
-    for (long i = 0; i < s->kept_count; i++) free(s->kept[i].tokens), free(s->kept[i].own);
-    free(s->kept), free(s);
-}
-
-Searcher *search_begin(const Settings *settings) {
-    Searcher *found = some(1, sizeof(Searcher));
-    found->settings = *settings;
-    return found;
-}
-
-void search_end(Searcher *s) {
-    for (long i = 0; i < s->active_count; i++) free_sentence(s, s->active[i]);
-    for (long i = 0; i < s->done_count; i++) free_sentence(s, s->done[i]);
-    leave(&s->rooms, s->room), leave(&s->rooms, s->reading);
-    give_back(&s->rooms);
-    free(s->active), free(s->done), free(s);
-}
-
-static void push(Sentence ***list, long *count, long *room, Sentence *one) {
-    if (*count == *room) {
-        *room = *room ? 2 * *room : 64;
-        *list = realloc(*list, sizeof(Sentence *) * (size_t)*room);
-        if (!*list) abort();
+static void list_push(RequestList *list, Request *r) {
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity ? 2 * list->capacity : 64;
+        list->items = realloc(list->items, sizeof(Request *) * (size_t)list->capacity);
+        if (!list->items) abort();
     }
-    (*list)[(*count)++] = one;
+    list->items[list->count++] = r;
 }
 
-/* A sentence that was read; it may say `limit` >= 1 tokens. */
-static void admit(Searcher *searcher, long number, long limit, Memory *memory, long slot, const int64_t *source, long length) {
-    Sentence *s = some(1, sizeof(Sentence));
-    s->number = number, s->limit = limit, s->rows = 1, s->length = (int32_t)length;
-    s->now = new_rows(searcher->settings.beam, limit), s->next = new_rows(searcher->settings.beam, limit);
-    s->memory = memory, s->slot = slot, memory->users++;
-    s->kept = some((size_t)searcher->settings.n_best + 1, sizeof(Kept));
-    if (searcher->settings.related) s->list = shortlist(&searcher->settings, source, length);
-    push(&searcher->active, &searcher->active_count, &searcher->active_room, s);
-    searcher->rows += searcher->settings.beam;
+/* Takes a request out of the list and keeps the order of the others; NULL if it is not there. */
+static Request *list_remove(RequestList *list, long number) {
+    for (long i = 0; i < list->count; i++) {
+        Request *r = list->items[i];
+        if (r->number != number) continue;
+        list->count--;
+        memmove(list->items + i, list->items + i + 1,
+                sizeof(Request *) * (size_t)(list->count - i));
+        return r;
+    }
+    return NULL;
 }
 
-/* Sentences to translate: the i-th is the tokens starts[i] to starts[i + 1], called by numbers[i], and may become limits[i] >= 1 long. */
-void search_read(Searcher *searcher, const int64_t *numbers, const int64_t *limits, const int64_t *tokens, const int64_t *starts, long count, int threads) {
-    const Reader *reader = &searcher->settings.reader;
+Search *search_new(const SearchParams *params) {
+    Search *search = xcalloc(1, sizeof(Search));
+    search->params = *params;
+    return search;
+}
+
+void search_free(Search *search) {
+    for (long i = 0; i < search->active.count; i++)
+        request_free(&search->arena, search->active.items[i]);
+    for (long i = 0; i < search->done.count; i++)
+        request_free(&search->arena, search->done.items[i]);
+    arena_free(&search->arena, search->step_scratch);
+    arena_free(&search->arena, search->encode_scratch);
+    arena_release(&search->arena);
+    free(search->active.items);
+    free(search->done.items);
+    free(search);
+}
+
+/* Encodes sentences and adds a request for each. The i-th has the number numbers[i] and the tokens
+ * from starts[i] to starts[i + 1]; it generates at most max_tokens[i] >= 1 tokens. */
+void search_add(Search *search, const int64_t *numbers, const int64_t *max_tokens,
+                const int64_t *tokens, const int64_t *starts, long count, int threads) {
+    const Encoder *encoder = &search->params.encoder;
     long longest = 1;
-    for (long i = 0; i < count; i++) longest = starts[i + 1] - starts[i] > longest ? starts[i + 1] - starts[i] : longest;
-    const long room = memory_room(longest);
-    Memory *memory = enter(&searcher->rooms, (long)sizeof(Memory) + memory_bytes(reader->decoder, count, room));
-    searcher->reading = at_least(&searcher->rooms, searcher->reading, read_room(reader, starts[count]));
-    memory->users = 0, memory->slots = count, memory->room = room;
-    read_sentences(reader, tokens, starts, count, room, threads, searcher->reading, memory->keys);
-    for (long i = 0; i < count; i++) admit(searcher, numbers[i], limits[i], memory, i, tokens + starts[i], starts[i + 1] - starts[i]);
-}
-
-/* Keys that are no row's past any more make room for new ones: hypotheses share most of theirs, and most are given up. */
-static void move_together(Rooms *rooms, const Stack *stack, Sentence *s, long beam) {
-    const long stride = s->said + 1, bytes = stack->head * size_of(stack->half), lanes = 2 * stack->count * stack->kv_heads, old = s->room;
-    int32_t *moved = some((size_t)s->written, sizeof(int32_t)), kept = 0;
-    for (long row = 0; row < s->rows; row++)
-        for (long t = 0; t < s->said; t++) moved[s->now.places[row * stride + t]] = 1;
-    for (long place = 0; place < s->written; place++) moved[place] = moved[place] ? kept++ : -1;
-    if (2 * (kept + s->rows) > old) s->room = kept + s->length + 4 * beam; /* most are about as long as what they translate */
-    char *keys = s->room > old ? enter(rooms, lanes * s->room * bytes) : s->keys;
-    for (long lane = 0; lane < lanes; lane++)
-        for (long place = 0; place < s->written; place++) /* never to a later place, so nothing is overwritten that is still to move */
-            if (moved[place] >= 0)
-                memmove(keys + (lane * s->room + moved[place]) * bytes, s->keys + (lane * old + place) * bytes, (size_t)bytes);
-    for (long row = 0; row < s->rows; row++)
-        for (long t = 0; t < s->said; t++) s->now.places[row * stride + t] = moved[s->now.places[row * stride + t]];
-    if (keys != s->keys) leave(rooms, s->keys);
-    s->keys = keys, s->written = kept;
-    free(moved);
-}
-
-/* Make places for the keys of one more token a row. */
-static void make_places(Rooms *rooms, const Stack *stack, Sentence *s, long beam) {
-    if (s->written + s->rows > s->room) move_together(rooms, stack, s, beam);
-    for (long row = 0; row < s->rows; row++) s->now.places[row * (s->said + 1) + s->said] = (int32_t)(s->written + row);
-    s->written += s->rows;
-}
-
-/* ---- what is finished ---- */
-
-static double scored(const Settings *settings, double total, long length) {
-    const double base = settings->paper ? (5.0 + (double)length) / 6.0 : (double)length;
-    return length ? total / pow(base, settings->length_penalty) : total;
-}
-
-static int is_end(const Settings *settings, int64_t token) {
-    for (long i = 0; i < settings->end_count; i++)
-        if (settings->ends[i] == token) return 1;
-    return 0;
-}
-
-/* what a row said, perhaps with one more token; -1 is none */
-static void keep(const Settings *settings, Sentence *s, long row, int64_t token, float own, double total) {
-    const long length = s->said + (token >= 0), text = length - (token >= 0 && is_end(settings, token));
-    const int64_t *said = s->now.tokens + row * s->said;
-    s->finished++;
-    for (long i = 0; i < s->kept_count; i++) { /* two end tokens can end one text */
-        const Kept *other = s->kept + i;
-        if (other->length - other->ended != text) continue;
-        if (!memcmp(other->tokens, said, sizeof(int64_t) * (size_t)(text < s->said ? text : s->said)) && (text <= s->said || other->tokens[s->said] == token)) return;
+    for (long i = 0; i < count; i++) {
+        const long length = starts[i + 1] - starts[i];
+        longest = length > longest ? length : longest;
     }
-    Kept new = {some((size_t)length, sizeof(int64_t)), some((size_t)length, sizeof(float)), length, length > text, total, scored(settings, total, length)};
-    memcpy(new.tokens, said, sizeof(int64_t) * (size_t)s->said);
-    memcpy(new.own, s->now.own + row * s->said, sizeof(float) * (size_t)s->said);
-    if (token >= 0) new.tokens[s->said] = token, new.own[s->said] = own;
-    long at = s->kept_count++;
-    for (; at > 0 && new.score > s->kept[at - 1].score; at--) s->kept[at] = s->kept[at - 1];
-    s->kept[at] = new;
-    if (s->kept_count > settings->n_best) {
-        s->kept_count--;
-        free(s->kept[s->kept_count].tokens), free(s->kept[s->kept_count].own);
+    const long capacity = memory_capacity(longest);
+    const long kv_bytes = memory_bytes(encoder->decoder, count, capacity);
+    Memory *memory = arena_alloc(&search->arena, (long)sizeof(Memory) + kv_bytes);
+    search->encode_scratch = arena_reserve(&search->arena, search->encode_scratch,
+                                           encode_scratch_bytes(encoder, starts[count]));
+    memory->users = count;
+    memory->sequences = count;
+    memory->capacity = capacity;
+    encode(encoder, tokens, starts, count, capacity, threads, search->encode_scratch, memory->kv);
+    for (long i = 0; i < count; i++) {
+        const long length = starts[i + 1] - starts[i];
+        Request *r =
+            request_new(&search->params, tokens + starts[i], length, numbers[i], max_tokens[i]);
+        r->memory = memory;
+        r->memory_index = i;
+        list_push(&search->active, r);
+        search->rows += search->params.beam;
     }
 }
 
-/* After `said` tokens, when the best row that goes on has the sum `best`. */
-static int is_done(const Settings *settings, const Sentence *s, double best) {
-    if (s->said >= s->limit || best == -INFINITY) return 1;
-    if ((double)s->finished >= settings->enough) return 1;
-    const double soon = scored(settings, best, s->said + 1), late = scored(settings, best, s->limit);
-    return s->kept_count == settings->n_best && (soon > late ? soon : late) <= s->kept[s->kept_count - 1].score;
+/* Drops a request, under way or done; the others are untouched. 0: there is none with this number.
+ */
+int search_cancel(Search *search, long number) {
+    Request *r = list_remove(&search->active, number);
+    if (r) search->rows -= search->params.beam;
+    else r = list_remove(&search->done, number);
+    if (!r) return 0;
+    request_free(&search->arena, r);
+    return 1;
 }
 
 /* ---- one step ---- */
 
 typedef struct {
-    const Weighing *weighing;
-    float *values; /* (rows, count): the best logits of each row */
-    int64_t *tokens;
-    float *rest;
-    long count;
-} Best;
-
-typedef struct {
-    float sum, own;
+    float total, log_prob;
     long row;
     int64_t token;
 } Candidate;
 
-/* the `count` best continuations of a sentence's rows, the first of equals first */
-static void continuations(const Sentence *s, const Best *best, long first, long count, Candidate *found) {
-    long at[s->rows];
-    memset(at, 0, sizeof(at));
-    for (long i = 0; i < count; i++) {
-        found[i] = (Candidate){-INFINITY, -INFINITY, 0, 0};
-        for (long row = 0; row < s->rows; row++) {
-            if (at[row] == best->count) continue;
-            const long place = (first + row) * best->count + at[row];
-            const float own = best->values[place] - best->weighing[first + row].most - best->rest[first + row];
-            const float sum = s->now.sums[row] + own;
-            if (sum > found[i].sum) found[i] = (Candidate){sum, own, row, best->tokens[place]};
-        }
-        if (found[i].sum > -INFINITY) at[found[i].row]++;
+static const Candidate NO_CANDIDATE = {.total = -INFINITY, .log_prob = -INFINITY};
+
+/* What a step needs for all active requests. */
+typedef struct {
+    BeamCache *caches;     /* (requests) */
+    TopK *topk;            /* (rows) */
+    Candidate *candidates; /* (k), of one request at a time */
+    int64_t *tokens;       /* (rows, k): the best next tokens of each row … */
+    float *values;         /* (rows, k): … and their logits */
+    float *log_sums;       /* (rows): log of the sum of e^(logit - max) */
+    float *x;              /* (rows, width): embeddings, then decoder states */
+    float *logits;         /* (ROWS_PER_PASS, LOGITS_PER_CHUNK) */
+    void *scratch;         /* of the decoder, then of the output projection */
+    long k;
+} StepBuffers;
+
+static StepBuffers lay_out(const Search *search, long rows, Layout *layout) {
+    const Stack *stack = search->params.encoder.decoder;
+    const long k = search->params.beam * (1 + search->params.end_count);
+    const long decoder = stack_scratch_bytes(stack, rows);
+    const long output = linear_scratch_bytes(rows, stack->width);
+    return (StepBuffers){
+        .caches = place(layout, search->active.count, sizeof(BeamCache)),
+        .topk = place(layout, rows, sizeof(TopK)),
+        .candidates = place(layout, k, sizeof(Candidate)),
+        .tokens = place(layout, rows * k, sizeof(int64_t)),
+        .values = place(layout, rows * k, sizeof(float)),
+        .log_sums = place(layout, rows, sizeof(float)),
+        .x = place(layout, rows * stack->width, sizeof(float)),
+        .logits = place(layout, ROWS_PER_PASS * LOGITS_PER_CHUNK, sizeof(float)),
+        .scratch = place(layout, decoder > output ? decoder : output, 1),
+        .k = k,
+    };
+}
+
+static StepBuffers step_buffers(Search *search, long rows) {
+    Layout layout = {.base = NULL};
+    lay_out(search, rows, &layout);
+    search->step_scratch = arena_reserve(&search->arena, search->step_scratch, layout.bytes);
+    layout = (Layout){.base = search->step_scratch};
+    return lay_out(search, rows, &layout);
+}
+
+/* Embeds the newest token of each row. */
+static void embed_newest(const SearchParams *params, const Request *r, float *x) {
+    const int64_t position = r->length;
+    for (long row = 0; row < r->rows; row++) {
+        const int64_t *newest = &params->start;
+        if (r->length) newest = r->beam.tokens + row * r->length + r->length - 1;
+        embed(&params->target, newest, &position, 1, x + row * params->target.width);
     }
 }
 
-/* Row `to` of what comes next: what row `from` said, and the candidate's token. */
-static void extend(Sentence *s, long to, const Candidate *by) {
-    const long before = s->said, after = before + 1;
-    memcpy(s->next.tokens + to * after, s->now.tokens + by->row * before, sizeof(int64_t) * (size_t)before);
-    memcpy(s->next.own + to * after, s->now.own + by->row * before, sizeof(float) * (size_t)before);
-    /* the places have one more each: that of the token which was just read */
-    memcpy(s->next.places + to * (after + 1), s->now.places + by->row * after, sizeof(int32_t) * (size_t)after);
-    s->next.tokens[to * after + before] = by->token;
-    s->next.own[to * after + before] = by->own;
-    s->next.sums[to] = by->sum;
+static BeamCache cache_of(const SearchParams *params, const Request *r) {
+    const Stack *stack = params->encoder.decoder;
+    const long kv_bytes =
+        stack->kv_heads * r->memory->capacity * stack->head_width * kv_size(stack->fp16_kv);
+    return (BeamCache){
+        .self_kv = r->kv,
+        .memory_kv = r->memory->kv + r->memory_index * kv_bytes,
+        .seq_ids = NULL,
+        /* greedy search has one row, which never moves: its keys are in order */
+        .key_indices = params->beam > 1 ? r->beam.key_indices : NULL,
+        .memory_lengths = &r->source_length,
+        .rows = r->rows,
+        .length = r->length + 1,
+        .sequences = 1,
+        .self_capacity = r->kv_capacity,
+        .memory_sequences = r->memory->sequences,
+        .memory_capacity = r->memory->capacity,
+        .self_fp16 = stack->fp16_kv,
+        .memory_fp16 = stack->fp16_kv,
+    };
 }
 
-/* one sentence goes on; 1 when it is done */
-static int advance(const Settings *settings, Sentence *s, const Best *best, long first, Candidate *found) {
-    const long wanted = settings->beam * (1 + settings->end_count);
-    continuations(s, best, first, wanted, found);
-    const int last = s->said + 1 == s->limit;
-    for (long c = 0; c < settings->beam; c++)
-        if (found[c].sum > -INFINITY && (last || is_end(settings, found[c].token)))
-            keep(settings, s, found[c].row, found[c].token, found[c].own, (double)found[c].sum);
-    if (found[0].sum == -INFINITY && !s->kept_count) keep(settings, s, 0, -1, 0.0f, (double)s->now.sums[0]);
+static const uint8_t *suppressed_of(const SearchParams *params, const Request *r) {
+    const int at_start = r->length < params->min_new;
+    /* a shortlist has no tokens that are always suppressed */
+    if (params->related) return at_start ? r->shortlist.suppressed_at_start : NULL;
+    return at_start ? params->suppressed_at_start : params->suppressed;
+}
+
+/* Prepares every request for the decoder: embeddings, caches, an empty top-k for each row. */
+static void prepare(Search *search, const StepBuffers *b) {
+    const SearchParams *params = &search->params;
+    const Stack *stack = params->encoder.decoder;
+    long first = 0; /* row */
+    for (long i = 0; i < search->active.count; i++) {
+        Request *r = search->active.items[i];
+        embed_newest(params, r, b->x + first * stack->width);
+        reserve_positions(&search->arena, stack, r, params->beam);
+        b->caches[i] = cache_of(params, r);
+        for (long row = first; row < first + r->rows; row++) {
+            b->topk[row] = (TopK){
+                .suppressed = suppressed_of(params, r),
+                .k = b->k,
+                .values = b->values + row * b->k,
+                .tokens = b->tokens + row * b->k,
+            };
+            topk_init(b->topk + row);
+        }
+        first += r->rows;
+    }
+}
+
+/* `count` outputs of a linear layer, from `first` on. Panels stay whole. */
+static Linear output_slice(const Linear *layer, long first, long count) {
+    const long size = layer->weight_sums ? 1 : (long)sizeof(float);
+    Linear slice = *layer;
+    slice.weight = (const char *)layer->weight + first * layer->width * size;
+    slice.outputs = count;
+    if (layer->weight_sums) {
+        slice.weight_sums += first;
+        slice.scales += first;
+    }
+    if (layer->bias) slice.bias += first;
+    return slice;
+}
+
+/* States x (rows, width) -> logits -> top-k. The logits are computed in chunks of the vocabulary:
+ * the weights of a chunk stay in the CPU's cache while all rows use them. */
+static void next_tokens(const Linear *output, const float *x, long rows, int threads,
+                        const StepBuffers *b, TopK *topk) {
+    const LinearInput input = prepare_input(output, x, rows, threads, b->scratch);
+    for (long first = 0; first < output->outputs; first += LOGITS_PER_CHUNK) {
+        const long left = output->outputs - first;
+        const long count = left < LOGITS_PER_CHUNK ? left : LOGITS_PER_CHUNK;
+        const Linear chunk = output_slice(output, first, count);
+        for (long row = 0; row < rows; row += ROWS_PER_PASS) {
+            const long pass = rows - row < ROWS_PER_PASS ? rows - row : ROWS_PER_PASS;
+            linear_apply(&chunk, &input, row, pass, threads, b->logits);
+            for (long i = 0; i < pass; i++)
+                topk_update(topk + row + i, b->logits + i * count, first, count);
+        }
+    }
+}
+
+/* The same where each request has its own shortlist. */
+static void next_tokens_of_shortlists(const Search *search, int threads, const StepBuffers *b) {
+    const float *x = b->x;
+    TopK *topk = b->topk;
+    for (long i = 0; i < search->active.count; i++) {
+        const Request *r = search->active.items[i];
+        next_tokens(&r->shortlist.output, x, r->rows, threads, b, topk);
+        for (long row = 0; row < r->rows; row++)
+            for (long c = 0; c < topk[row].filled; c++)
+                topk[row].tokens[c] = r->shortlist.tokens[topk[row].tokens[c]];
+        x += r->rows * r->shortlist.output.width;
+        topk += r->rows;
+    }
+}
+
+/* The k best continuations of a request's rows, which start at `first`; of equal ones the first row
+ * comes first. Each row's own are sorted, so this merges them. */
+static void merge(const Request *r, const StepBuffers *b, long first) {
+    long used[r->rows]; /* of each row's best */
+    memset(used, 0, sizeof(used));
+    for (long i = 0; i < b->k; i++) {
+        Candidate best = NO_CANDIDATE;
+        for (long row = 0; row < r->rows; row++) {
+            if (used[row] == b->k) continue;
+            const long at = (first + row) * b->k + used[row];
+            const float log_prob =
+                b->values[at] - b->topk[first + row].max - b->log_sums[first + row];
+            const float total = r->beam.totals[row] + log_prob;
+            if (total > best.total)
+                best = (Candidate){
+                    .total = total, .log_prob = log_prob, .row = row, .token = b->tokens[at]};
+        }
+        if (best.total > -INFINITY) used[best.row]++;
+        b->candidates[i] = best;
+    }
+}
+
+/* Row `to` of the next beam: the candidate's row and its token. */
+static void extend(Request *r, long to, const Candidate *c) {
+    const long before = r->length, after = before + 1;
+    memcpy(r->next_beam.tokens + to * after, r->beam.tokens + c->row * before,
+           sizeof(int64_t) * (size_t)before);
+    memcpy(r->next_beam.log_probs + to * after, r->beam.log_probs + c->row * before,
+           sizeof(float) * (size_t)before);
+    /* one more for each row: that of the token which the decoder just read */
+    memcpy(r->next_beam.key_indices + to * (after + 1), r->beam.key_indices + c->row * after,
+           sizeof(int32_t) * (size_t)after);
+    r->next_beam.tokens[to * after + before] = c->token;
+    r->next_beam.log_probs[to * after + before] = c->log_prob;
+    r->next_beam.totals[to] = c->total;
+}
+
+/* Moves a request one token forward; returns whether it is done. */
+static int advance(const SearchParams *params, Request *r, const StepBuffers *b, long first) {
+    merge(r, b, first);
+    const Candidate *candidates = b->candidates;
+    const int last = r->length + 1 == r->max_tokens;
+    for (long i = 0; i < params->beam; i++) {
+        const Candidate *c = candidates + i;
+        if (c->total > -INFINITY && (last || is_end_token(params, c->token)))
+            add_hypothesis(params, r, c->row, c->token, c->log_prob, (double)c->total);
+    }
+    if (candidates[0].total == -INFINITY && !r->hypothesis_count)
+        add_hypothesis(params, r, 0, -1, 0.0f, (double)r->beam.totals[0]);
     long rows = 0;
-    for (long c = 0; c < wanted && rows < settings->beam; c++)
-        if (found[c].sum > -INFINITY && !is_end(settings, found[c].token) && !last) extend(s, rows++, found + c);
-    const Rows swapped = s->now;
-    s->now = s->next, s->next = swapped;
-    s->said++, s->rows = rows;
-    return is_done(settings, s, rows ? (double)s->now.sums[0] : -INFINITY);
+    for (long i = 0; i < b->k && rows < params->beam && !last; i++)
+        if (candidates[i].total > -INFINITY && !is_end_token(params, candidates[i].token))
+            extend(r, rows++, candidates + i);
+    const Beam swapped = r->beam;
+    r->beam = r->next_beam;
+    r->next_beam = swapped;
+    r->length++;
+    r->rows = rows;
+    return request_is_done(params, r, rows ? (double)r->beam.totals[0] : -INFINITY);
 }
 
-static long next_rows(const Searcher *searcher) {
-    long rows = 0;
-    for (long i = 0; i < searcher->active_count; i++) rows += searcher->active[i]->rows;
-    return rows;
-}
-
-/* the newest token of each row */
-static void embed_newest(const Settings *settings, const Sentence *s, float *x) {
-    const int64_t said = s->said;
-    for (long row = 0; row < s->rows; row++)
-        embed(&settings->target, said ? s->now.tokens + row * said + said - 1 : &settings->start, &said, 1, x + row * settings->target.width);
-}
-
-/* The next tokens of some rows: states x (rows, width) -> logits, a piece at a time, -> the best. A piece's weights stay near
- * while all rows pass by. `y`: TOGETHER x PIECE */
-static void weigh_rows(const Part *output, const float *x, long rows, int threads, void *room, float *y, Weighing *weighing) {
-    const Given given = give(output, x, rows, threads, room);
-    for (long first = 0; first < output->outs; first += PIECE) {
-        const long count = output->outs - first < PIECE ? output->outs - first : PIECE;
-        Part piece = *output;
-        const long size = output->sums ? 1 : (long)sizeof(float);
-        piece.weights = (const char *)output->weights + first * output->width * size, piece.outs = count;
-        if (piece.sums) piece.sums += first, piece.scales += first;
-        if (piece.bias) piece.bias += first;
-        for (long row = 0; row < rows; row += TOGETHER) {
-            const long some_rows = rows - row < TOGETHER ? rows - row : TOGETHER;
-            linear_given(&piece, &given, row, some_rows, threads, y);
-            for (long r = 0; r < some_rows; r++) weigh_more(weighing + row + r, y + r * count, first, count);
-        }
-    }
-}
-
-/* The same where each sentence has its own list of words. */
-static void weigh_lists(Searcher *searcher, const float *x, int threads, void *room, float *y, Weighing *weighing) {
-    for (long i = 0; i < searcher->active_count; i++) {
-        const Sentence *s = searcher->active[i];
-        weigh_rows(&s->list.output, x, s->rows, threads, room, y, weighing);
-        for (long row = 0; row < s->rows; row++)
-            for (long c = 0; c < weighing[row].filled; c++) weighing[row].tokens[c] = s->list.tokens[weighing[row].tokens[c]];
-        x += s->rows * s->list.output.width, weighing += s->rows;
-    }
-}
-
-static void step(Searcher *searcher, int threads) {
-    const Settings *settings = &searcher->settings;
-    const Stack *stack = settings->reader.decoder;
-    const long rows = next_rows(searcher), wanted = settings->beam * (1 + settings->end_count);
-    /* what lies where in the room: the widest kinds first, so that each lies where it may */
-    const long pass = stack_room(stack, rows), project = linear_room(rows, stack->width);
-    const long need = searcher->active_count * (long)sizeof(Seated) + rows * (long)sizeof(Weighing) + wanted * (long)sizeof(Candidate) +
-                      rows * wanted * (long)(sizeof(int64_t) + sizeof(float)) +
-                      (rows * stack->width + TOGETHER * PIECE + rows) * (long)sizeof(float) + (pass > project ? pass : project) + 64;
-    searcher->room = at_least(&searcher->rooms, searcher->room, need);
-    Seated *seated = searcher->room;
-    Weighing *weighing = (Weighing *)(seated + searcher->active_count);
-    Candidate *found = (Candidate *)(weighing + rows);
-    Best best = {.weighing = weighing, .count = wanted};
-    best.tokens = (int64_t *)(found + wanted), best.values = (float *)(best.tokens + rows * wanted), best.rest = best.values + rows * wanted;
-    float *x = best.rest + rows, *y = x + rows * stack->width;
-    void *room = y + TOGETHER * PIECE;
-
-    long first = 0;
-    for (long i = 0; i < searcher->active_count; i++) {
-        Sentence *s = searcher->active[i];
-        embed_newest(settings, s, x + first * stack->width);
-        make_places(&searcher->rooms, stack, s, settings->beam);
-        /* the one row of greedy search never changes places: its tokens lie in a row */
-        const char *memory = s->memory->keys + s->slot * stack->kv_heads * s->memory->room * stack->head * size_of(stack->half);
-        seated[i] = (Seated){s->keys, memory, NULL, settings->beam > 1 ? s->now.places : NULL, &s->length, s->rows, s->said + 1, 1, s->room, s->memory->slots, s->memory->room, stack->half, stack->half};
-        const int young = s->said < settings->min_new;
-        const uint8_t *banned = young ? settings->never_at_first : settings->never;
-        if (settings->related) banned = young ? s->list.never_at_first : NULL; /* a list has nothing that is never said */
-        for (long row = 0; row < s->rows; row++, first++) {
-            weighing[first] = (Weighing){.banned = banned, .count = wanted};
-            weighing[first].values = best.values + first * wanted, weighing[first].tokens = best.tokens + first * wanted;
-            weigh_begin(weighing + first);
-        }
-    }
-    decode(stack, seated, searcher->active_count, x, threads, room);
-    if (settings->related) weigh_lists(searcher, x, threads, room, y, weighing);
-    else weigh_rows(settings->output, x, rows, threads, room, y, weighing);
-    for (long row = 0; row < rows; row++) {
-        best.rest[row] = weigh_end(weighing + row);
-        if (!isfinite(best.rest[row])) searcher->broken = 1;
-    }
-    if (searcher->broken) return;
-
-    long stay = 0;
-    first = 0;
-    for (long i = 0; i < searcher->active_count; i++) {
-        Sentence *s = searcher->active[i];
-        const long had = s->rows;
-        if (advance(settings, s, &best, first, found)) {
-            push(&searcher->done, &searcher->done_count, &searcher->done_room, s);
-            searcher->rows -= settings->beam;
+/* Moves every request forward; those that are done leave the active list. */
+static void advance_all(Search *search, const StepBuffers *b) {
+    long active = 0, first = 0;
+    for (long i = 0; i < search->active.count; i++) {
+        Request *r = search->active.items[i];
+        const long rows = r->rows;
+        if (advance(&search->params, r, b, first)) {
+            list_push(&search->done, r);
+            search->rows -= search->params.beam;
         } else {
-            searcher->active[stay++] = s;
+            search->active.items[active++] = r;
         }
-        first += had;
+        first += rows;
     }
-    searcher->active_count = stay;
+    search->active.count = active;
 }
 
-/* Go on until there is room for `wanted` more rows of at most `most`, or until all is done. 0: the logits are no numbers. */
-int search_go_on(Searcher *searcher, long most, long wanted, int threads) {
-    while (searcher->active_count && !searcher->broken) {
-        step(searcher, threads);
-        if (most - searcher->rows >= wanted && searcher->done_count) break;
+/* One more token for every active request. */
+static void step(Search *search, int threads) {
+    const SearchParams *params = &search->params;
+    long rows = 0;
+    for (long i = 0; i < search->active.count; i++) rows += search->active.items[i]->rows;
+    const StepBuffers b = step_buffers(search, rows);
+    prepare(search, &b);
+    decoder_step(params->encoder.decoder, b.caches, search->active.count, b.x, threads, b.scratch);
+    if (params->related) next_tokens_of_shortlists(search, threads, &b);
+    else next_tokens(params->output, b.x, rows, threads, &b, b.topk);
+    for (long row = 0; row < rows; row++) {
+        b.log_sums[row] = topk_finish(b.topk + row);
+        if (!isfinite(b.log_sums[row])) search->nonfinite = 1;
     }
-    return !searcher->broken;
+    if (!search->nonfinite) advance_all(search, &b);
 }
 
-long search_rows(const Searcher *searcher) { return searcher->rows; }
-
-/* A sentence that is done: its number, and how many hypotheses it has; -1 where there is none. Good until search_drop. */
-long search_done(const Searcher *searcher, long *hypotheses) {
-    if (!searcher->done_count) return -1;
-    const Sentence *s = searcher->done[searcher->done_count - 1];
-    *hypotheses = s->kept_count;
-    return s->number;
+/* Runs until `wanted_rows` of `max_rows` are free and a request is done, until all are done, or for
+ * `max_steps` steps (0: no limit). 0: the logits are not finite. */
+int search_step(Search *search, long max_rows, long wanted_rows, long max_steps, int threads) {
+    for (long steps = 1; search->active.count && !search->nonfinite; steps++) {
+        step(search, threads);
+        if (max_rows - search->rows >= wanted_rows && search->done.count) break;
+        if (steps == max_steps) break;
+    }
+    return !search->nonfinite;
 }
 
-const Kept *search_hypothesis(const Searcher *searcher, long which) { return searcher->done[searcher->done_count - 1]->kept + which; }
+long search_rows(const Search *search) { return search->rows; }
 
-void search_drop(Searcher *searcher) { free_sentence(searcher, searcher->done[--searcher->done_count]); }
+/* A request that is done: its number, and how many hypotheses it has; -1: there is none. Valid
+ * until search_pop_done. */
+long search_done(const Search *search, long *hypotheses) {
+    if (!search->done.count) return -1;
+    const Request *r = search->done.items[search->done.count - 1];
+    *hypotheses = r->hypothesis_count;
+    return r->number;
+}
+
+const Hypothesis *search_hypothesis(const Search *search, long which) {
+    return search->done.items[search->done.count - 1]->hypotheses + which;
+}
+
+void search_pop_done(Search *search) {
+    request_free(&search->arena, search->done.items[--search->done.count]);
+}

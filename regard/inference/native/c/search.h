@@ -1,36 +1,43 @@
-/* Between search.c and shortlist.c. */
+/* Shared by search.c and shortlist.c. */
 #pragma once
 #include "stack.h"
 #include <stdlib.h>
 
 typedef struct {
-    Reader reader;
+    Encoder encoder;
     Embedding target;
-    const Part *output;
-    const uint8_t *never, *never_at_first; /* (vocab): what is not said; what is not while fewer than min_new were */
+    const Linear *output;
+    const uint8_t *suppressed; /* (vocab): tokens that are never generated */
+    const uint8_t
+        *suppressed_at_start; /* (vocab): the same while fewer than min_new were generated */
     const int64_t *ends;
     int64_t start;
     long end_count, min_new, beam, n_best;
-    double length_penalty, enough; /* `enough` hypotheses that ended are enough */
-    int paper;                     /* the form of the length penalty */
-    const int32_t *related;        /* (source vocabulary, related_count): words that may translate each, -1 for none; NULL: all */
-    const int32_t *frequent;       /* (frequent_count): words that may always be said */
+    double length_penalty;
+    double max_finished;      /* stop a request after this many finished hypotheses */
+    int paper_length_penalty; /* ((5 + n) / 6)^a instead of n^a */
+    const int32_t *related;  /* (source vocab, related_count): target tokens that may translate each
+                                source token, -1 for none; NULL: no shortlist */
+    const int32_t *frequent; /* (frequent_count): target tokens that are always allowed */
     long related_count, frequent_count;
-} Settings;
+} SearchParams;
 
-/* The words that a sentence may say, where that is not all of them: their own, small projection. */
+/* A request's own small vocabulary and the output projection to it. */
 typedef struct {
-    Part output;
-    int64_t *tokens; /* (outs), in order */
-    uint8_t *never_at_first;
+    Linear output;
+    int64_t *tokens; /* (outputs), ascending */
+    uint8_t *suppressed_at_start;
 } Shortlist;
 
-static inline void *some(size_t count, size_t size) {
-    void *found = calloc(count ? count : 1, size);
-    if (!found) abort(); /* as torch's own allocator would end us: there is nobody to tell */
-    return found;
+/* calloc that aborts when memory runs out, as torch's allocator would: there is no caller to tell.
+ */
+static inline void *xcalloc(long count, size_t size) {
+    void *memory = calloc(count ? (size_t)count : 1, size);
+    if (!memory) abort();
+    return memory;
 }
 
-/* What a sentence may say: what is frequent, what is related to one of its words, and the ends. */
-Shortlist shortlist(const Settings *settings, const int64_t *source, long length);
-void free_list(Shortlist *list);
+/* The tokens that a source sentence allows: frequent ones, those related to its tokens, and the end
+ * tokens. */
+Shortlist shortlist_new(const SearchParams *params, const int64_t *source, long length);
+void shortlist_free(Shortlist *list);

@@ -1,60 +1,90 @@
-/* A sentence's own words: a projection of some hundreds of outputs, cut out of that to the whole vocabulary. */
+/* A request's own vocabulary: some hundreds of outputs, copied from the full projection. */
 #include "int8.h"
 #include "search.h"
 #include <string.h>
 
-void free_list(Shortlist *list) {
-    free((void *)list->output.weights), free((void *)list->output.sums), free((void *)list->output.scales);
-    free((void *)list->output.bias), free(list->tokens), free(list->never_at_first);
+void shortlist_free(Shortlist *list) {
+    free((void *)list->output.weight);
+    free((void *)list->output.weight_sums);
+    free((void *)list->output.scales);
+    free((void *)list->output.bias);
+    free(list->tokens);
+    free(list->suppressed_at_start);
 }
 
-/* One output of a linear part becomes the `to`-th of another. */
-static void copy_output(const Part *from, long which, const Part *part, long to) {
-    float *bias = (float *)part->bias;
-    if (bias) bias[to] = from->bias[which];
-    if (from->packed) {
-        const long p = float_panel();
-        const float *source = (const float *)from->weights + which / p * p * from->width + which % p;
-        float *target = (float *)part->weights + to / p * p * part->width + to % p;
-        for (long k = 0; k < part->width; k++) target[k * p] = source[k * p];
+/* Copies output `from` of `all` to output `to` of `few`, which has the same format. */
+static void copy_output(const Linear *all, long from, const Linear *few, long to) {
+    const long width = few->width;
+    float *bias = (float *)few->bias;
+    if (bias) bias[to] = all->bias[from];
+    if (all->packed) {
+        const long p = float_panel_width();
+        const float *source = (const float *)all->weight + from / p * p * width + from % p;
+        float *target = (float *)few->weight + to / p * p * width + to % p;
+        for (long k = 0; k < width; k++) target[k * p] = source[k * p];
         return;
     }
-    if (!from->sums) {
-        memcpy((float *)part->weights + to * part->width, (const float *)from->weights + which * from->width, sizeof(float) * (size_t)part->width);
+    if (!all->weight_sums) {
+        const float *source = (const float *)all->weight + from * width;
+        memcpy((float *)few->weight + to * width, source, sizeof(float) * (size_t)width);
         return;
     }
-    const long p = panel(level());
-    const char *source = (const char *)from->weights + which / p * p * from->width + which % p * 4;
-    char *target = (char *)part->weights + to / p * p * part->width + to % p * 4;
-    for (long k = 0; k < part->width / 4; k++) memcpy(target + k * p * 4, source + k * p * 4, 4);
-    ((int32_t *)part->sums)[to] = from->sums[which], ((float *)part->scales)[to] = from->scales[which];
+    const long p = int8_panel_width(isa_level());
+    const char *source = (const char *)all->weight + from / p * p * width + from % p * 4;
+    char *target = (char *)few->weight + to / p * p * width + to % p * 4;
+    for (long k = 0; k < width / 4; k++) memcpy(target + k * p * 4, source + k * p * 4, 4);
+    ((int32_t *)few->weight_sums)[to] = all->weight_sums[from];
+    ((float *)few->scales)[to] = all->scales[from];
 }
 
-Shortlist shortlist(const Settings *settings, const int64_t *source, long length) {
-    const Part *all = settings->output;
-    uint8_t *may = some((size_t)all->outs, 1);
-    for (long i = 0; i < settings->frequent_count; i++) may[settings->frequent[i]] = 1;
+/* Which tokens of the vocabulary a source sentence allows; the caller frees them. */
+static uint8_t *allowed_tokens(const SearchParams *params, const int64_t *source, long length) {
+    const long vocab = params->output->outputs;
+    uint8_t *allowed = xcalloc(vocab, 1);
+    for (long i = 0; i < params->frequent_count; i++) allowed[params->frequent[i]] = 1;
     for (long i = 0; i < length; i++)
-        for (long k = 0; k < settings->related_count; k++) {
-            const int32_t token = settings->related[source[i] * settings->related_count + k];
-            if (token >= 0) may[token] = 1;
+        for (long k = 0; k < params->related_count; k++) {
+            const int32_t token = params->related[source[i] * params->related_count + k];
+            if (token >= 0) allowed[token] = 1;
         }
-    for (long i = 0; i < settings->end_count; i++) may[settings->ends[i]] = 1;
+    for (long i = 0; i < params->end_count; i++) allowed[params->ends[i]] = 1;
+    for (long token = 0; token < vocab; token++)
+        if (params->suppressed[token]) allowed[token] = 0;
+    return allowed;
+}
+
+/* Room for `outputs` outputs in the format of `all`. */
+static Linear linear_like(const Linear *all, long outputs) {
+    const int int8 = all->weight_sums != NULL;
+    const long p = int8 ? int8_panel_width(isa_level()) : float_panel_width();
+    const long padded = (outputs + p - 1) / p * p;
+    return (Linear){
+        .weight = xcalloc(padded * all->width, int8 ? 1 : sizeof(float)),
+        .weight_sums = int8 ? xcalloc(padded, sizeof(int32_t)) : NULL,
+        .scales = int8 ? xcalloc(padded, sizeof(float)) : NULL,
+        .bias = all->bias ? xcalloc(padded, sizeof(float)) : NULL,
+        .width = all->width,
+        .outputs = outputs,
+        .packed = all->packed,
+    };
+}
+
+Shortlist shortlist_new(const SearchParams *params, const int64_t *source, long length) {
+    const long vocab = params->output->outputs;
+    uint8_t *allowed = allowed_tokens(params, source, length);
     long count = 0;
-    for (long token = 0; token < all->outs; token++) count += may[token] = may[token] && !settings->never[token];
-    const long p = all->sums ? panel(level()) : float_panel(), room = (count + p - 1) / p * p;
-    Shortlist list = {*all, some((size_t)count, sizeof(int64_t)), some((size_t)count, 1)};
-    list.output.outs = count;
-    list.output.weights = some((size_t)(room * all->width), all->sums ? 1 : sizeof(float));
-    list.output.sums = all->sums ? some((size_t)room, sizeof(int32_t)) : NULL;
-    list.output.scales = all->sums ? some((size_t)room, sizeof(float)) : NULL;
-    list.output.bias = all->bias ? some((size_t)room, sizeof(float)) : NULL;
-    for (long token = 0, to = 0; token < all->outs; token++) {
-        if (!may[token]) continue;
-        list.tokens[to] = token, list.never_at_first[to] = settings->never_at_first[token];
-        copy_output(all, token, &list.output, to++);
+    for (long token = 0; token < vocab; token++) count += allowed[token];
+    Shortlist list = {
+        .output = linear_like(params->output, count),
+        .tokens = xcalloc(count, sizeof(int64_t)),
+        .suppressed_at_start = xcalloc(count, 1),
+    };
+    for (long token = 0, to = 0; token < vocab; token++) {
+        if (!allowed[token]) continue;
+        list.tokens[to] = token;
+        list.suppressed_at_start[to] = params->suppressed_at_start[token];
+        copy_output(params->output, token, &list.output, to++);
     }
-    free(may);
+    free(allowed);
     return list;
 }
-

@@ -1,40 +1,49 @@
-/* A whole pass through the blocks of an encoder or a decoder: what blocks/block.py says, in one call.
+/* A forward pass through all blocks of an encoder or a decoder: blocks/block.py in one call.
  *
- * Rows are tokens: of sentences one after the other without padding (encode), or the newest of each hypothesis (decode).
+ * Rows are tokens: of sentences one after the other without padding (encoder), or the newest token
+ * of each hypothesis (decoder).
  */
 #include "stack.h"
+#include "layout.h"
 #include "vectors.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { FETCHED = 32768 }; /* bytes of keys that are asked for ahead, at most */
+enum { PREFETCH_MAX_BYTES = 32768 }; /* of the keys of the next cache */
 
-/* ---- room for what lies between ---- */
+/* ---- intermediate results ---- */
 
 typedef struct {
-    float *normed, *query, *key, *value, *gathered, *inner, *out;
+    float *normed, *query, *key, *value, *attended, *inner, *out;
     void *linear;
-} Between;
+} Buffers;
 
-static long most(long a, long b) { return a > b ? a : b; }
+static long larger(long a, long b) { return a > b ? a : b; }
 
-static Between between(const Stack *s, long rows, float *room) {
-    const long all = s->heads * s->head, kv = s->kv_heads * s->head;
-    Between b;
-    b.normed = room, room += rows * s->width;
-    b.query = room, room += rows * all;
-    b.key = room, room += rows * kv;
-    b.value = room, room += rows * kv;
-    b.gathered = room, room += rows * all;
-    b.inner = room, room += rows * s->inner;
-    b.out = room, room += rows * s->width;
-    b.linear = room;
-    return b;
+static Buffers lay_out(const Stack *s, long rows, Layout *layout) {
+    const long q_width = s->heads * s->head_width, kv_width = s->kv_heads * s->head_width;
+    const long widest = larger(larger(s->width, s->inner), q_width);
+    return (Buffers){
+        .normed = place(layout, rows * s->width, sizeof(float)),
+        .query = place(layout, rows * q_width, sizeof(float)),
+        .key = place(layout, rows * kv_width, sizeof(float)),
+        .value = place(layout, rows * kv_width, sizeof(float)),
+        .attended = place(layout, rows * q_width, sizeof(float)),
+        .inner = place(layout, rows * s->inner, sizeof(float)),
+        .out = place(layout, rows * s->width, sizeof(float)),
+        .linear = place(layout, linear_scratch_bytes(rows, widest), 1),
+    };
 }
 
-long stack_room(const Stack *s, long rows) {
-    const long all = s->heads * s->head, kv = s->kv_heads * s->head;
-    return rows * (2 * s->width + 2 * all + 2 * kv + s->inner) * (long)sizeof(float) + linear_room(rows, most(most(s->width, s->inner), all));
+static Buffers buffers(const Stack *s, long rows, void *scratch) {
+    Layout layout = {.base = scratch};
+    return lay_out(s, rows, &layout);
+}
+
+long stack_scratch_bytes(const Stack *s, long rows) {
+    Layout layout = {.base = NULL};
+    lay_out(s, rows, &layout);
+    return layout.bytes;
 }
 
 /* ---- add & norm ---- */
@@ -42,259 +51,335 @@ long stack_room(const Stack *s, long rows) {
 typedef struct {
     const Norm *norm;
     float *x;
-    const float *plus; /* may be NULL */
+    const float *sublayer; /* may be NULL */
     float *y;
     long rows, width;
-} Normed;
+} NormJob;
 
-/* x becomes x + plus, and y its norm; they may be one */
-
-#define NORM_ROW(NAME, TARGET, BITS, LANES, ACROSS)                                                                      \
-    TARGET static void NAME(const Norm *by, float *x, const float *plus, float *y, long width) {                         \
-        __m##BITS sum = _mm##BITS##_setzero_ps(), squares = sum;                                                         \
-        for (long k = 0; k < width; k += LANES) {                                                                        \
-            __m##BITS v = _mm##BITS##_loadu_ps(x + k);                                                                   \
-            if (plus) v = _mm##BITS##_add_ps(v, _mm##BITS##_loadu_ps(plus + k));                                         \
-            _mm##BITS##_storeu_ps(x + k, v);                                                                             \
-            sum = _mm##BITS##_add_ps(sum, v);                                                                            \
-        }                                                                                                                \
-        const __m##BITS mean = _mm##BITS##_set1_ps(ACROSS(sum) / (float)width);                                          \
-        for (long k = 0; k < width; k += LANES) {                                                                        \
-            const __m##BITS far = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);                                 \
-            squares = _mm##BITS##_fmadd_ps(far, far, squares);                                                           \
-        }                                                                                                                \
-        const __m##BITS times = _mm##BITS##_set1_ps(1.0f / sqrtf(ACROSS(squares) / (float)width + by->eps));             \
-        for (long k = 0; k < width; k += LANES) {                                                                        \
-            const __m##BITS even = _mm##BITS##_mul_ps(_mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean), times);     \
-            const __m##BITS weight = _mm##BITS##_loadu_ps(by->weight + k), bias = _mm##BITS##_loadu_ps(by->bias + k);    \
-            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(even, weight, bias));                                      \
-        }                                                                                                                \
+/* x becomes x + sublayer (the output of a sublayer), y becomes norm(x); y may be x */
+#define DEFINE_NORM_ROW(NAME, TARGET, BITS, LANES)                                              \
+    TARGET static void NAME(const Norm *norm, float *x, const float *sublayer, float *y,        \
+                            long width) {                                                       \
+        __m##BITS sum = _mm##BITS##_setzero_ps(), squares = sum;                                \
+        for (long k = 0; k < width; k += LANES) {                                               \
+            __m##BITS v = _mm##BITS##_loadu_ps(x + k);                                          \
+            if (sublayer) v = _mm##BITS##_add_ps(v, _mm##BITS##_loadu_ps(sublayer + k));        \
+            _mm##BITS##_storeu_ps(x + k, v);                                                    \
+            sum = _mm##BITS##_add_ps(sum, v);                                                   \
+        }                                                                                       \
+        const __m##BITS mean = _mm##BITS##_set1_ps(hsum_##BITS(sum) / (float)width);            \
+        for (long k = 0; k < width; k += LANES) {                                               \
+            const __m##BITS centred = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);    \
+            squares = _mm##BITS##_fmadd_ps(centred, centred, squares);                          \
+        }                                                                                       \
+        const __m##BITS inverse_std =                                                           \
+            _mm##BITS##_set1_ps(1.0f / sqrtf(hsum_##BITS(squares) / (float)width + norm->eps)); \
+        for (long k = 0; k < width; k += LANES) {                                               \
+            const __m##BITS normalised = _mm##BITS##_mul_ps(                                    \
+                _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean), inverse_std);            \
+            const __m##BITS weight = _mm##BITS##_loadu_ps(norm->weight + k),                    \
+                            bias = _mm##BITS##_loadu_ps(norm->bias + k);                        \
+            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(normalised, weight, bias));       \
+        }                                                                                       \
     }
 
-NORM_ROW(norm_row, AVX2, 256, 8, across)
-NORM_ROW(norm_row_512, AVX512, 512, 16, across_512)
+DEFINE_NORM_ROW(norm_row_256, AVX2, 256, 8)
+DEFINE_NORM_ROW(norm_row_512, AVX512, 512, 16)
 
-static void norm_part(const void *what, int part, int parts) {
-    const Normed *n = what;
-    const int wide = level() == 2;
-    for (long row = from(n->rows, part, parts); row < from(n->rows, part + 1, parts); row++) {
-        const long at = row * n->width;
-        (wide ? norm_row_512 : norm_row)(n->norm, n->x + at, n->plus ? n->plus + at : NULL, n->y + at, n->width);
+static void norm_part(const void *args, int part, int parts) {
+    const NormJob *job = args;
+    const int wide = isa_level() == ISA_AVX512;
+    const long end = part_start(job->rows, part + 1, parts);
+    for (long row = part_start(job->rows, part, parts); row < end; row++) {
+        const long at = row * job->width;
+        const float *sublayer = job->sublayer ? job->sublayer + at : NULL;
+        (wide ? norm_row_512 : norm_row_256)(job->norm, job->x + at, sublayer, job->y + at,
+                                             job->width);
     }
 }
 
-static void norm(const Norm *by, float *x, const float *plus, float *y, long rows, long width, int threads) {
-    const Normed n = {by, x, plus, y, rows, width};
-    in_parts(norm_part, &n, rows * width < 32768 ? 1 : threads);
+static void add_and_norm(const Norm *norm, float *x, const float *sublayer, float *y, long rows,
+                         long width, int threads) {
+    const NormJob job = {
+        .norm = norm, .x = x, .sublayer = sublayer, .y = y, .rows = rows, .width = width};
+    parallel_for(norm_part, &job, rows * width < 32768 ? 1 : threads);
 }
 
-/* What a part of a block is given. Where the norm comes first, it is now that what the part before made is added: `made`, or NULL. */
-static const float *given(const Stack *s, const Norm *by, float *x, const float *made, const Between *b, long rows, int threads) {
+/* The input of a sublayer. With norm_first, the previous sublayer's output is added only here; it
+ * is NULL before the first sublayer. */
+static const float *sublayer_input(const Stack *s, const Norm *norm, float *x,
+                                   const float *previous, const Buffers *b, long rows,
+                                   int threads) {
     if (!s->norm_first) return x;
-    norm(by, x, made, b->normed, rows, s->width, threads);
+    add_and_norm(norm, x, previous, b->normed, rows, s->width, threads);
     return b->normed;
 }
 
-/* x and what a part made of it */
-static void put_back(const Stack *s, const Norm *by, float *x, const Between *b, long rows, int threads) {
-    if (!s->norm_first) norm(by, x, b->out, x, rows, s->width, threads);
+/* Adds a sublayer's output to x, unless the next sublayer_input does. */
+static void sublayer_output(const Stack *s, const Norm *norm, float *x, const Buffers *b, long rows,
+                            int threads) {
+    if (!s->norm_first) add_and_norm(norm, x, b->out, x, rows, s->width, threads);
 }
 
-static void finish(const Stack *s, float *x, const Between *b, long rows, int threads) {
-    if (s->norm_first) norm(&s->last, x, s->count ? b->out : NULL, x, rows, s->width, threads);
+static void final_norm(const Stack *s, float *x, const Buffers *b, long rows, int threads) {
+    const float *previous = s->layers ? b->out : NULL;
+    if (s->norm_first) add_and_norm(&s->final_norm, x, previous, x, rows, s->width, threads);
 }
 
-/* ---- the parts of a block ---- */
+/* ---- sublayers ---- */
 
-static void project(const Part *part, const float *x, long rows, int activation, int threads, const Between *b, float *y) {
-    linear(&part, 1, x, rows, activation, threads, b->linear, &y);
+static void project(const Linear *layer, const float *x, long rows, int activation, int threads,
+                    const Buffers *b, float *y) {
+    linear(&layer, 1, x, rows, activation, threads, b->linear, &y);
 }
 
-static void queries_keys_values(const Attention *a, const float *x, long rows, int threads, const Between *b) {
-    const Part *parts[3] = {&a->query, &a->key, &a->value};
+static void project_qkv(const Attention *a, const float *x, long rows, int threads,
+                        const Buffers *b) {
+    const Linear *layers[3] = {&a->query, &a->key, &a->value};
     float *const y[3] = {b->query, b->key, b->value};
-    linear(parts, 3, x, rows, NONE, threads, b->linear, y);
+    linear(layers, 3, x, rows, NONE, threads, b->linear, y);
 }
 
-static void feed_forward(const Stack *s, const Block *block, float *x, long rows, int threads, const Between *b) {
-    const float *h = given(s, &block->norm, x, b->out, b, rows, threads);
+/* From the attended values back to x. */
+static void attention_output(const Stack *s, const Attention *a, float *x, const Buffers *b,
+                             long rows, int threads) {
+    project(&a->output, b->attended, rows, NONE, threads, b, b->out);
+    sublayer_output(s, &a->norm, x, b, rows, threads);
+}
+
+static void feed_forward(const Stack *s, const Block *block, float *x, const Buffers *b, long rows,
+                         int threads) {
+    const float *h = sublayer_input(s, &block->norm, x, b->out, b, rows, threads);
     project(&block->up, h, rows, s->activation, threads, b, b->inner);
     project(&block->down, b->inner, rows, NONE, threads, b, b->out);
-    put_back(s, &block->norm, x, b, rows, threads);
+    sublayer_output(s, &block->norm, x, b, rows, threads);
 }
 
-static Look looking(const Stack *s, const Between *b, long first) {
-    Look l = {0};
-    l.q = b->query + first * s->heads * s->head, l.out = b->gathered + first * s->heads * s->head;
-    l.heads = s->heads, l.kv_heads = s->kv_heads, l.width = s->head;
-    l.scale = 1.0f / sqrtf((float)s->head);
-    return l;
+/* Attention of the rows from `first` on; the caller adds the keys. */
+static AttentionArgs attention_args(const Stack *s, const Buffers *b, long first) {
+    const long at = first * s->heads * s->head_width;
+    return (AttentionArgs){
+        .q = b->query + at,
+        .out = b->attended + at,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .width = s->head_width,
+        .scale = 1.0f / sqrtf((float)s->head_width),
+    };
 }
 
-/* ---- an encoder ---- */
+/* ---- encoder ---- */
 
 typedef struct {
     const Stack *stack;
-    const Between *between;
+    const Buffers *buffers;
     const int64_t *starts;
     long count;
-} Reading;
+} EncoderAttention;
 
-/* room for the turned keys of the longest sentence; zeros, so that what is looked past is a number all the same */
-static float *some_turned(const Stack *s, const int64_t *starts, long count, long heads) {
+/* Room for the transposed keys of the longest sentence. Zeros, so that the padding is finite. */
+static float *new_transposed(const Stack *s, const int64_t *starts, long count) {
     long longest = 0;
-    for (long i = 0; i < count; i++) longest = most(longest, starts[i + 1] - starts[i]);
-    float *turned = calloc((size_t)(heads * s->head * memory_room(longest) + 8), sizeof(float));
-    if (!turned) abort();
-    return turned;
+    for (long i = 0; i < count; i++) longest = larger(longest, starts[i + 1] - starts[i]);
+    const long size = s->kv_heads * s->head_width * memory_capacity(longest) + 8;
+    float *transposed = calloc((size_t)size, sizeof(float));
+    if (!transposed) abort();
+    return transposed;
 }
 
-/* every token of a sentence looks at all of it; parts are made of tokens, as sentences are of any length */
-static void read_part(const void *what, int part, int parts) {
-    const Reading *r = what;
-    const Stack *s = r->stack;
-    const Between *b = r->between;
-    const long kv = s->kv_heads * s->head, tokens = r->starts[r->count];
-    const long start = from(tokens, part, parts), end = from(tokens, part + 1, parts);
-    float *turned = some_turned(s, r->starts, r->count, s->kv_heads);
-    for (long i = 0; i < r->count; i++) {
-        const long first = r->starts[i], last = r->starts[i + 1];
+/* Every token attends to its whole sentence. Threads share tokens, because sentences differ in
+ * length. */
+static void encoder_attention_part(const void *args, int part, int parts) {
+    const EncoderAttention *e = args;
+    const Stack *s = e->stack;
+    const Buffers *b = e->buffers;
+    const long kv_width = s->kv_heads * s->head_width, tokens = e->starts[e->count];
+    const long start = part_start(tokens, part, parts), end = part_start(tokens, part + 1, parts);
+    float *transposed = new_transposed(s, e->starts, e->count);
+    for (long i = 0; i < e->count; i++) {
+        const long first = e->starts[i], last = e->starts[i + 1], length = last - first;
         if (last <= start || first >= end) continue;
-        Look l = looking(s, b, first);
-        l.turned = memory_room(last - first);
+        const long capacity = memory_capacity(length);
         for (long head = 0; head < s->kv_heads; head++)
-            turn(b->key + first * kv + head * s->head, kv, last - first, s->head, l.turned, turned + head * s->head * l.turned);
-        l.keys = turned, l.values = b->value + first * kv;
-        l.head_stride = s->head, l.stride = kv, l.rows = l.longest = last - first;
-        look_rows(&l, first < start ? start - first : 0, (last < end ? last : end) - first);
+            transpose(b->key + first * kv_width + head * s->head_width, kv_width, length,
+                      s->head_width, capacity, transposed + head * s->head_width * capacity);
+        AttentionArgs a = attention_args(s, b, first);
+        a.keys = transposed;
+        a.transposed_stride = capacity;
+        a.values = b->value + first * kv_width;
+        a.head_stride = s->head_width;
+        a.key_stride = kv_width;
+        a.rows = a.max_keys = length;
+        attention_rows(&a, first < start ? start - first : 0, (last < end ? last : end) - first);
     }
-    free(turned);
+    free(transposed);
 }
 
-void encode(const Stack *s, const int64_t *starts, long count, float *x, int threads, void *room) {
+void encoder_forward(const Stack *s, const int64_t *starts, long count, float *x, int threads,
+                     void *scratch) {
     const long rows = starts[count];
-    const Between b = between(s, rows, room);
-    const Reading reading = {s, &b, starts, count};
-    for (long i = 0; i < s->count; i++) {
+    const Buffers b = buffers(s, rows, scratch);
+    const EncoderAttention self = {.stack = s, .buffers = &b, .starts = starts, .count = count};
+    for (long i = 0; i < s->layers; i++) {
         const Block *block = s->blocks + i;
-        queries_keys_values(&block->own, given(s, &block->own.norm, x, i ? b.out : NULL, &b, rows, threads), rows, threads, &b);
-        in_parts(read_part, &reading, rows < 16 ? 1 : threads);
-        project(&block->own.output, b.gathered, rows, NONE, threads, &b, b.out);
-        put_back(s, &block->own.norm, x, &b, rows, threads);
-        feed_forward(s, block, x, rows, threads, &b);
+        const Attention *a = &block->self_attention;
+        const float *previous = i ? b.out : NULL;
+        project_qkv(a, sublayer_input(s, &a->norm, x, previous, &b, rows, threads), rows, threads,
+                    &b);
+        parallel_for(encoder_attention_part, &self, rows < 16 ? 1 : threads);
+        attention_output(s, a, x, &b, rows, threads);
+        feed_forward(s, block, x, &b, rows, threads);
     }
-    finish(s, x, &b, rows, threads);
+    final_norm(s, x, &b, rows, threads);
 }
 
-/* ---- a decoder ---- */
+/* ---- decoder ---- */
 
-/* what was read of one sentence, from its token `first` on, by one head */
-static void keep_keys(const Stack *s, const float *keys, long count, long room, float *turned, void *to) {
-    turn(keys, s->kv_heads * s->head, count, s->head, room, turned);
-    put_keys(turned, s->head * room, s->half, s->half, to);
+static void store_memory_keys(const Stack *s, const float *keys, long count, long capacity,
+                              float *transposed, void *to) {
+    transpose(keys, s->kv_heads * s->head_width, count, s->head_width, capacity, transposed);
+    store_kv(transposed, s->head_width * capacity, s->fp16_kv, s->fp16_kv, to);
 }
 
-static void keep_values(const Stack *s, const float *values, long count, char *to) {
+static void store_memory_values(const Stack *s, const float *values, long count, char *to) {
+    const long bytes = s->head_width * kv_size(s->fp16_kv);
     for (long token = 0; token < count; token++)
-        put_keys(values + token * s->kv_heads * s->head, s->head, s->half, s->half, to + token * s->head * size_of(s->half));
+        store_kv(values + token * s->kv_heads * s->head_width, s->head_width, s->fp16_kv,
+                 s->fp16_kv, to + token * bytes);
 }
 
-void remember(const Stack *s, const float *states, const int64_t *starts, long count, long room, int threads, void *space, void *memory) {
-    const long rows = starts[count], kv = s->kv_heads * s->head, one = room * s->head * size_of(s->half), pair = count * s->kv_heads * one;
-    const Between b = between(s, rows, space);
-    const Given read = give(&s->blocks->cross.key, states, rows, threads, b.linear); /* the same for all blocks */
-    float *turned = calloc((size_t)(s->head * room), sizeof(float));
-    if (!turned) abort();
-    for (long i = 0; i < s->count; i++) {
-        linear_given(&s->blocks[i].cross.key, &read, 0, rows, threads, b.key);
-        linear_given(&s->blocks[i].cross.value, &read, 0, rows, threads, b.value);
-        char *keys = (char *)memory + 2 * i * pair, *values = keys + pair;
-        for (long slot = 0; slot < count; slot++)
+void project_memory(const Stack *s, const float *states, const int64_t *starts, long count,
+                    long capacity, int threads, void *scratch, void *memory) {
+    const long rows = starts[count], kv_width = s->kv_heads * s->head_width;
+    const long head_bytes = capacity * s->head_width * kv_size(s->fp16_kv);
+    const long half_bytes =
+        count * s->kv_heads * head_bytes; /* the keys of a layer, or its values */
+    const Buffers b = buffers(s, rows, scratch);
+    /* the same input for all layers */
+    const LinearInput input =
+        prepare_input(&s->blocks->cross_attention.key, states, rows, threads, b.linear);
+    float *transposed = calloc((size_t)(s->head_width * capacity), sizeof(float));
+    if (!transposed) abort();
+    for (long i = 0; i < s->layers; i++) {
+        const Attention *a = &s->blocks[i].cross_attention;
+        linear_apply(&a->key, &input, 0, rows, threads, b.key);
+        linear_apply(&a->value, &input, 0, rows, threads, b.value);
+        char *keys = (char *)memory + 2 * i * half_bytes, *values = keys + half_bytes;
+        for (long seq = 0; seq < count; seq++)
             for (long head = 0; head < s->kv_heads; head++) {
-                const long from = starts[slot] * kv + head * s->head, length = starts[slot + 1] - starts[slot], at = (slot * s->kv_heads + head) * one;
-                keep_keys(s, b.key + from, length, room, turned, keys + at);
-                keep_values(s, b.value + from, length, values + at);
+                const long from = starts[seq] * kv_width + head * s->head_width;
+                const long length = starts[seq + 1] - starts[seq];
+                const long to = (seq * s->kv_heads + head) * head_bytes;
+                store_memory_keys(s, b.key + from, length, capacity, transposed, keys + to);
+                store_memory_values(s, b.value + from, length, values + to);
             }
     }
-    free(turned);
+    free(transposed);
 }
 
-static void write_keys(const Stack *s, const Seated *g, const float *new, char *to) {
-    for (long row = 0; row < g->rows; row++) {
-        const long place = g->places ? g->places[row * g->said + g->said - 1] : g->said - 1;
-        const long slot = g->slots ? g->slots[row] : 0;
+/* Writes the keys (or values) of each row's newest token to the cache. */
+static void store_newest(const Stack *s, const BeamCache *c, const float *new, char *to) {
+    for (long row = 0; row < c->rows; row++) {
+        const long newest = c->length - 1;
+        const long position = c->key_indices ? c->key_indices[row * c->length + newest] : newest;
+        const long seq = c->seq_ids ? c->seq_ids[row] : 0;
         for (long head = 0; head < s->kv_heads; head++) {
-            const long at = ((slot * s->kv_heads + head) * g->own_room + place) * s->head;
-            put_keys(new + (row * s->kv_heads + head) * s->head, s->head, s->half, g->own_half, to + at * size_of(g->own_half));
+            const long at =
+                ((seq * s->kv_heads + head) * c->self_capacity + position) * s->head_width;
+            store_kv(new + (row * s->kv_heads + head) * s->head_width, s->head_width, s->fp16_kv,
+                     c->self_fp16, to + at * kv_size(c->self_fp16));
         }
     }
 }
 
-/* what a group looks at: its own past, or its memory */
+typedef enum { SELF, CROSS } AttentionKind;
+
+/* The keys and values of one layer of a cache. */
 typedef struct {
     char *keys, *values;
-    long room; /* places of a head */
-    int half;
-} Lane;
+    long capacity; /* positions per head */
+    int fp16;
+} LayerCache;
 
-static Lane lane(const Stack *s, const Seated *g, long block, int own) {
-    const long room = own ? g->own_room : g->memory_room, pair = (own ? g->slot_count : g->memory_slots) * s->kv_heads * s->head * room;
-    const int half = own ? g->own_half : g->memory_half;
-    char *keys = (char *)(own ? g->own : g->memory) + 2 * block * pair * size_of(half);
-    return (Lane){keys, keys + pair * size_of(half), room, half};
+static LayerCache layer_cache(const Stack *s, const BeamCache *c, long layer, AttentionKind kind) {
+    const int self = kind == SELF, fp16 = self ? c->self_fp16 : c->memory_fp16;
+    const long capacity = self ? c->self_capacity : c->memory_capacity;
+    const long sequences = self ? c->sequences : c->memory_sequences;
+    const long half_bytes = sequences * s->kv_heads * s->head_width * capacity * kv_size(fp16);
+    char *keys = (char *)(self ? c->self_kv : c->memory_kv) + 2 * layer * half_bytes;
+    return (LayerCache){
+        .keys = keys, .values = keys + half_bytes, .capacity = capacity, .fp16 = fp16};
 }
 
-static void look_in_lane(const Stack *s, const Between *b, const Seated *g, long first, long block, int own, int threads) {
-    const Lane at = lane(s, g, block, own);
-    const long kv = s->kv_heads * s->head;
-    Look l = looking(s, b, first);
-    l.keys = at.keys, l.values = at.values, l.half = at.half, l.slots = g->slots;
-    l.places = own ? g->places : NULL, l.lengths = own ? NULL : g->lengths;
-    l.rows = g->rows, l.slot_stride = kv * at.room, l.head_stride = s->head * at.room, l.stride = s->head;
-    l.longest = own ? g->said : at.room, l.turned = own ? 0 : at.room;
-    if (own) {
-        write_keys(s, g, b->key + first * kv, at.keys);
-        write_keys(s, g, b->value + first * kv, at.values);
+/* The rows of a cache start at `first`. */
+static void cache_attention(const Stack *s, const Buffers *b, const BeamCache *c, long first,
+                            long layer, AttentionKind kind, int threads) {
+    const LayerCache cache = layer_cache(s, c, layer, kind);
+    const long kv_width = s->kv_heads * s->head_width;
+    AttentionArgs a = attention_args(s, b, first);
+    a.keys = cache.keys;
+    a.values = cache.values;
+    a.fp16 = cache.fp16;
+    a.seq_ids = c->seq_ids;
+    a.rows = c->rows;
+    a.seq_stride = kv_width * cache.capacity;
+    a.head_stride = s->head_width * cache.capacity;
+    a.key_stride = s->head_width;
+    if (kind == SELF) {
+        a.key_indices = c->key_indices;
+        a.max_keys = c->length;
+        store_newest(s, c, b->key + first * kv_width, cache.keys);
+        store_newest(s, c, b->value + first * kv_width, cache.values);
+    } else {
+        a.lengths = c->memory_lengths;
+        a.max_keys = a.transposed_stride = cache.capacity;
     }
-    look(&l, threads);
+    attention(&a, threads);
 }
 
-/* The keys and values that a group will look at come while the group before it is worked on: each has its own, far apart. */
-static void fetch_lane(const Stack *s, const Seated *g, long block, int own) {
-    if (g->slots) return; /* many sentences: the first of them would be little of it */
-    const Lane at = lane(s, g, block, own);
-    const long size = size_of(at.half), some = (own ? g->said : at.room) * s->head * size, most = FETCHED / s->kv_heads;
-    for (long head = 0; head < s->kv_heads; head++)
-        for (long k = head * at.room * s->head * size, end = k + (some < most ? some : most); k < end; k += 64) {
-            __builtin_prefetch(at.keys + k, 0, 2);
-            __builtin_prefetch(at.values + k, 0, 2);
+/* Prefetches keys and values while the previous cache is in use: caches are far apart in memory. */
+static void prefetch(const Stack *s, const BeamCache *c, long layer, AttentionKind kind) {
+    if (c->seq_ids) return; /* many sequences: the first would be a small part of them */
+    const LayerCache cache = layer_cache(s, c, layer, kind);
+    const long bytes = s->head_width * kv_size(cache.fp16); /* of a position */
+    const long used = (kind == SELF ? c->length : cache.capacity) * bytes;
+    const long most = PREFETCH_MAX_BYTES / s->kv_heads;
+    for (long head = 0; head < s->kv_heads; head++) {
+        const long start = head * cache.capacity * bytes, end = start + (used < most ? used : most);
+        for (long at = start; at < end; at += CACHE_LINE) {
+            __builtin_prefetch(cache.keys + at, 0, 2);
+            __builtin_prefetch(cache.values + at, 0, 2);
         }
-}
-
-static void look_in_lanes(const Stack *s, const Between *b, const Seated *groups, long count, long block, int own, int threads) {
-    for (long i = 0, first = 0; i < count; first += groups[i++].rows) {
-        if (i + 1 < count) fetch_lane(s, groups + i + 1, block, own);
-        look_in_lane(s, b, groups + i, first, block, own, threads);
     }
 }
 
-void decode(const Stack *s, const Seated *groups, long count, float *x, int threads, void *room) {
+static void decoder_attention(const Stack *s, const Buffers *b, const BeamCache *caches, long count,
+                              long layer, AttentionKind kind, int threads) {
+    for (long i = 0, first = 0; i < count; first += caches[i++].rows) {
+        if (i + 1 < count) prefetch(s, caches + i + 1, layer, kind);
+        cache_attention(s, b, caches + i, first, layer, kind, threads);
+    }
+}
+
+void decoder_step(const Stack *s, const BeamCache *caches, long count, float *x, int threads,
+                  void *scratch) {
     long rows = 0;
-    for (long i = 0; i < count; i++) rows += groups[i].rows;
-    const Between b = between(s, rows, room);
-    for (long i = 0; i < s->count; i++) {
+    for (long i = 0; i < count; i++) rows += caches[i].rows;
+    const Buffers b = buffers(s, rows, scratch);
+    for (long i = 0; i < s->layers; i++) {
         const Block *block = s->blocks + i;
-        queries_keys_values(&block->own, given(s, &block->own.norm, x, i ? b.out : NULL, &b, rows, threads), rows, threads, &b);
-        look_in_lanes(s, &b, groups, count, i, 1, threads);
-        project(&block->own.output, b.gathered, rows, NONE, threads, &b, b.out);
-        put_back(s, &block->own.norm, x, &b, rows, threads);
+        const Attention *self = &block->self_attention, *cross = &block->cross_attention;
+        const float *h = sublayer_input(s, &self->norm, x, i ? b.out : NULL, &b, rows, threads);
+        project_qkv(self, h, rows, threads, &b);
+        decoder_attention(s, &b, caches, count, i, SELF, threads);
+        attention_output(s, self, x, &b, rows, threads);
 
-        project(&block->cross.query, given(s, &block->cross.norm, x, b.out, &b, rows, threads), rows, NONE, threads, &b, b.query);
-        look_in_lanes(s, &b, groups, count, i, 0, threads);
-        project(&block->cross.output, b.gathered, rows, NONE, threads, &b, b.out);
-        put_back(s, &block->cross.norm, x, &b, rows, threads);
+        h = sublayer_input(s, &cross->norm, x, b.out, &b, rows, threads);
+        project(&cross->query, h, rows, NONE, threads, &b, b.query);
+        decoder_attention(s, &b, caches, count, i, CROSS, threads);
+        attention_output(s, cross, x, &b, rows, threads);
 
-        feed_forward(s, block, x, rows, threads, &b);
+        feed_forward(s, block, x, &b, rows, threads);
     }
-    finish(s, x, &b, rows, threads);
+    final_norm(s, x, &b, rows, threads);
 }

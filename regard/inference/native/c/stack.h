@@ -1,4 +1,4 @@
-/* Between stack.c, read.c and search.c. */
+/* Shared by stack.c, encode.c and search.c. */
 #pragma once
 #include "kernels.h"
 
@@ -8,55 +8,65 @@ typedef struct {
 } Norm;
 
 typedef struct {
-    Part query, key, value, output;
+    Linear query, key, value, output;
     Norm norm;
 } Attention;
 
 typedef struct {
-    Attention own, cross;
-    Part up, down;
+    Attention self_attention, cross_attention;
+    Linear up, down;
     Norm norm;
 } Block;
 
+/* The blocks of an encoder or a decoder. width, inner and heads x head_width are multiples of 32,
+ * head_width is a multiple of 8. */
 typedef struct {
     const Block *blocks;
-    long count, width, inner, heads, kv_heads, head; /* width, inner, heads x head: multiples of 32; head: of 8 */
+    long layers, width, inner, heads, kv_heads, head_width;
     int norm_first, activation;
-    int half; /* keys and values that are kept are rounded to halves: a decoder of int8 weights is no more exact */
-    Norm last; /* where the norm comes first */
+    int fp16_kv;     /* round cached keys and values to float16: int8 weights are no more precise */
+    Norm final_norm; /* only with norm_first */
 } Stack;
 
-/* Some sentences that began together: see blocks/beam_cache.py. Keys and values lie as [block][key, value][slot][head][place][]. */
+/* Sequences that were started together, see blocks/beam_cache.py.
+ * Layout of keys and values: [layer][key, value][sequence][head][position][head_width]. */
 typedef struct {
-    void *own;
-    const void *memory;
-    const int32_t *slots;   /* (rows); NULL: there is one */
-    const int32_t *places;  /* (rows, said): where a row's tokens are; the last is the newest's, not yet written; NULL: in a row */
-    const int32_t *lengths; /* (slots), of the memory */
-    long rows, said, slot_count, own_room, memory_slots, memory_room;
-    int own_half, memory_half; /* whether they are halves, or floats */
-} Seated;
+    void *self_kv;
+    const void *memory_kv;
+    const int32_t *seq_ids;        /* (rows); NULL: there is only one sequence */
+    const int32_t *key_indices;    /* (rows, length): the cache position of each token of a row; the
+                                      last is the newest token's, not yet written; NULL: 0, 1, 2 … */
+    const int32_t *memory_lengths; /* (sequences) */
+    long rows, length, sequences, self_capacity, memory_sequences, memory_capacity;
+    int self_fp16, memory_fp16; /* float16, or float32 */
+} BeamCache;
 
-/* bytes that a pass over so many rows needs */
-long stack_room(const Stack *s, long rows);
+/* Scratch bytes of a forward pass over `rows` tokens. */
+long stack_scratch_bytes(const Stack *s, long rows);
 
-/* x (tokens, width): the embeddings of `count` sentences, the i-th from starts[i] to starts[i + 1]; becomes the states */
-void encode(const Stack *s, const int64_t *starts, long count, float *x, int threads, void *room);
+/* x (tokens, width): embeddings of `count` sentences, the i-th from starts[i] to starts[i + 1].
+ * x is overwritten with the encoder's output. */
+void encoder_forward(const Stack *s, const int64_t *starts, long count, float *x, int threads,
+                     void *scratch);
 
-/* The keys and values of what was read, for all blocks, of halves where the stack's are: (blocks, 2, count, kv_heads, room, head).
- * Keys lie turned: (head, room). */
-void remember(const Stack *s, const float *states, const int64_t *starts, long count, long room, int threads, void *between, void *memory);
+/* Projects the encoder's output to the keys and values of every layer's cross-attention:
+ * (layers, 2, count, kv_heads, capacity, head_width), float16 if fp16_kv. Keys are transposed:
+ * (head_width, capacity). */
+void project_memory(const Stack *s, const float *states, const int64_t *starts, long count,
+                    long capacity, int threads, void *scratch, void *memory);
 
-/* x (rows of all groups, width): the embeddings of their newest tokens; becomes their states */
-void decode(const Stack *s, const Seated *groups, long count, float *x, int threads, void *room);
+/* x (rows of all caches, width): embeddings of each row's newest token. x is overwritten with the
+ * decoder's output; the new keys and values are written to the caches. */
+void decoder_step(const Stack *s, const BeamCache *caches, long count, float *x, int threads,
+                  void *scratch);
 
-/* ---- read.c ---- */
+/* ---- encode.c ---- */
 
 typedef struct {
-    const float *numbers;    /* (vocab, width); NULL: whole ones */
-    const int8_t *whole;     /* (vocab, width) of int8 */
-    const float *row_scales; /* (vocab): what one is worth in each row */
-    const float *positions;  /* (longest, width) or NULL */
+    const float *weight;     /* (vocab, width) float32; NULL: int8 */
+    const int8_t *qweight;   /* (vocab, width) int8 */
+    const float *row_scales; /* (vocab): the scale of each int8 row */
+    const float *positions;  /* (max positions, width) or NULL */
     float scale;
     long width;
 } Embedding;
@@ -64,11 +74,16 @@ typedef struct {
 typedef struct {
     const Stack *encoder, *decoder;
     Embedding source;
-} Reader;
+} Encoder;
 
 /* -> x (count, width) */
-void embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count, float *x);
-long memory_room(long longest);
-long memory_bytes(const Stack *decoder, long count, long room);
-long read_room(const Reader *r, long rows);
-void read_sentences(const Reader *r, const int64_t *tokens, const int64_t *starts, long count, long room, int threads, void *space, void *memory);
+void embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count,
+           float *x);
+/* Positions per head in the memory of sentences of up to `longest` tokens. */
+long memory_capacity(long longest);
+long memory_bytes(const Stack *decoder, long count, long capacity);
+long encode_scratch_bytes(const Encoder *e, long tokens);
+/* Tokens of `count` sentences, the i-th from starts[i] to starts[i + 1] -> memory, see
+ * project_memory. */
+void encode(const Encoder *e, const int64_t *tokens, const int64_t *starts, long count,
+            long capacity, int threads, void *scratch, void *memory);

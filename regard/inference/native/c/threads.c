@@ -1,51 +1,58 @@
-/* Work in parts. Threads are lent by whoever has them (torch's OpenMP): a second pool beside it would make the threads of
+/* parallel_for on borrowed threads: a second OpenMP pool beside torch's would make the threads of
  * the two wait for each other. */
 #include "kernels.h"
 #include <cpuid.h>
 
-typedef void (*Team)(void (*)(void *), void *, unsigned, unsigned); /* GOMP_parallel */
-typedef int (*Count)(void);                                         /* omp_get_thread_num, omp_get_num_threads */
-static Team team;
-static Count member, members;
+typedef void (*GompParallel)(void (*)(void *), void *, unsigned, unsigned);
+typedef int (*OmpQuery)(void);
+static GompParallel run_team;
+static OmpQuery thread_number, thread_count;
 
-void lend_threads(void *gomp_parallel, void *omp_get_thread_num, void *omp_get_num_threads) {
-    team = (Team)gomp_parallel;
-    member = (Count)omp_get_thread_num, members = (Count)omp_get_num_threads;
+/* Without this call everything runs on the calling thread. */
+void use_openmp(void *gomp_parallel, void *omp_get_thread_num, void *omp_get_num_threads) {
+    run_team = (GompParallel)gomp_parallel;
+    thread_number = (OmpQuery)omp_get_thread_num;
+    thread_count = (OmpQuery)omp_get_num_threads;
 }
 
 typedef struct {
-    Work work;
-    const void *what;
+    Task task;
+    const void *args;
     int parts;
-} Share;
+} Job;
 
-static void one_share(void *given) {
-    const Share *share = given; /* there may be fewer of us than were asked for: OMP_THREAD_LIMIT, OMP_DYNAMIC */
-    for (int part = member(); part < share->parts; part += members()) share->work(share->what, part, share->parts);
+static void run_share(void *given) {
+    const Job *job = given;
+    /* OMP_THREAD_LIMIT and OMP_DYNAMIC can give fewer threads than were requested */
+    for (int part = thread_number(); part < job->parts; part += thread_count())
+        job->task(job->args, part, job->parts);
 }
 
-void in_parts(Work work, const void *what, int parts) {
-    if (parts <= 1 || !team) {
-        for (int part = 0; part < (parts < 1 ? 1 : parts); part++) work(what, part, parts < 1 ? 1 : parts);
+void parallel_for(Task task, const void *args, int parts) {
+    if (parts < 1) parts = 1;
+    if (parts == 1 || !run_team) {
+        for (int part = 0; part < parts; part++) task(args, part, parts);
         return;
     }
-    Share share = {work, what, parts};
-    team(one_share, &share, (unsigned)parts, 0);
+    Job job = {.task = task, .args = args, .parts = parts};
+    run_team(run_share, &job, (unsigned)parts, 0);
 }
 
-#ifndef HIGHEST
-#define HIGHEST 2
+#ifndef MAX_ISA_LEVEL
+#define MAX_ISA_LEVEL 2
 #endif
 
-int level(void) {
+int isa_level(void) {
     static int known = -1;
     if (known < 0) {
         __builtin_cpu_init();
         unsigned a, b, c = 0, d;
-        const int halves = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-        const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && halves;
-        const int vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni");
-        known = !avx2 ? 0 : vnni && HIGHEST > 1 ? 2 : 1;
+        const int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+        const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
+        const int vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512vnni");
+        const int wide = vnni && MAX_ISA_LEVEL >= ISA_AVX512;
+        known = !avx2 ? ISA_NONE : wide ? ISA_AVX512 : ISA_AVX2;
     }
     return known;
 }

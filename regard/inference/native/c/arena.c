@@ -1,0 +1,71 @@
+#include "arena.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { MMAP_MIN_BYTES = 65536 }; /* smaller buffers come from malloc */
+
+struct Buffer {
+    long bytes;
+    Buffer *next;
+};
+
+static void unmap(Buffer *buffer) { munmap(buffer, sizeof(Buffer) + (size_t)buffer->bytes); }
+
+static Buffer *new_buffer(long bytes) {
+    const size_t all = sizeof(Buffer) + (size_t)bytes;
+    Buffer *buffer = bytes < MMAP_MIN_BYTES ? malloc(all)
+                                            : mmap(NULL, all, PROT_READ | PROT_WRITE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!buffer || buffer == MAP_FAILED) abort(); /* as torch's allocator would */
+    buffer->bytes = bytes;
+    return buffer;
+}
+
+/* Unlinks the smallest unused buffer that fits and is not far too large; NULL if there is none. */
+static Buffer *take_unused(Arena *arena, long bytes) {
+    Buffer **best = NULL;
+    for (Buffer **at = &arena->unused; *at; at = &(*at)->next) {
+        const long size = (*at)->bytes;
+        if (size < bytes || size > 2 * bytes + MMAP_MIN_BYTES) continue;
+        if (!best || size < (*best)->bytes) best = at;
+    }
+    if (!best) return NULL;
+    Buffer *buffer = *best;
+    *best = buffer->next;
+    return buffer;
+}
+
+static void release_first(Arena *arena) {
+    Buffer *buffer = arena->unused;
+    arena->unused = buffer->next;
+    unmap(buffer);
+}
+
+void *arena_alloc(Arena *arena, long bytes) {
+    if (bytes < MMAP_MIN_BYTES) return new_buffer(bytes) + 1;
+    Buffer *buffer = take_unused(arena, bytes);
+    if (buffer) return buffer + 1;
+    if (arena->unused) release_first(arena); /* none fits, so make room for the new one */
+    return new_buffer((bytes + MMAP_MIN_BYTES - 1) / MMAP_MIN_BYTES * MMAP_MIN_BYTES) + 1;
+}
+
+void arena_free(Arena *arena, void *memory) {
+    if (!memory) return;
+    Buffer *buffer = (Buffer *)memory - 1;
+    if (buffer->bytes < MMAP_MIN_BYTES) {
+        free(buffer);
+        return;
+    }
+    buffer->next = arena->unused;
+    arena->unused = buffer;
+}
+
+void *arena_reserve(Arena *arena, void *memory, long bytes) {
+    if (memory && ((Buffer *)memory - 1)->bytes >= bytes) return memory;
+    arena_free(arena, memory);
+    return arena_alloc(arena, bytes);
+}
+
+void arena_release(Arena *arena) {
+    while (arena->unused) release_first(arena);
+}

@@ -1,0 +1,16 @@
+/* Buffers for temporary use that are kept and reused: malloc would hold on to freed memory once per
+ * thread. For one thread at a time. */
+#pragma once
+
+typedef struct Buffer Buffer;
+typedef struct {
+    Buffer *unused; /* large buffers that are free */
+} Arena;
+
+void *arena_alloc(Arena *arena, long bytes);
+/* `memory` may be NULL. */
+void arena_free(Arena *arena, void *memory);
+/* Returns the same memory if it is large enough, else frees it and returns new memory. */
+void *arena_reserve(Arena *arena, void *memory, long bytes);
+/* Returns all unused buffers to the system. */
+void arena_release(Arena *arena);
