@@ -1,14 +1,16 @@
-"""Tensors -> tensors. Every part takes plain numbers, knows no family, and can be used on its own.
+"""Tensors -> tensors. Every part takes plain numbers, is independent of the model family, and works on its own.
 
 embeddings  tokens, segments and image patches -> vectors
-positions   sinusoidal, learned, rotary, ALiBi; waves  what the sinusoidal ones are
-masks       who may look at whom; the only place where masks are made
+positions   sinusoidal, learned, rotary, ALiBi; sinusoids  the table of the sinusoidal ones
+masks       which query may attend to which key; the only place where masks are made
 attend      softmax(q k / sqrt(K)) v, fused or traced
 attention   queries, keys, values, heads; self and cross
-feedforward what happens to each position alone
+feedforward applied to each position separately
 norms       LayerNorm, RMSNorm
-dropout     forgetting on purpose, while training
-block       the Transformer block, from those parts
-cache       keys and values that were computed before
-trace       where a look inside is written down
+dropout     dropout that is fast on a CPU
+bf16_linear linear layers that train with bfloat16 products
+int8        linear layers and embeddings with int8 weights
+block       the Transformer block, built from these parts
+kv_cache    keys and values of earlier tokens; beam_cache  those of beam search
+trace       records intermediate tensors
 """

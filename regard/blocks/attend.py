@@ -1,7 +1,7 @@
-"""Scaled dot-product attention: softmax(q kᵀ / sqrt(K) + bias) v, over the keys that a query may look at.
+"""Scaled dot-product attention: softmax(q kᵀ / sqrt(K) + bias) v, over the keys that a query may attend to.
 
-Two kernels, one signature. Torch's fused one runs by default; given a `Trace`, the reference runs instead,
-because only it can show its weights. The choice is the caller's and changes nothing but what can be seen.
+Two kernels, one signature. torch's fused kernel runs by default; given a `Trace`, the reference runs instead,
+because only it has the weights to record. The output is the same.
 
 B batch  H heads  Q queries  S keys  K head width
 """
@@ -23,10 +23,10 @@ def attend(
     scale: float | None = None,
     trace: Trace | None = None,
 ) -> Tensor:
-    """What each query takes from the values. -> (B, H, Q, K)
+    """The weighted sum of the values for each query. -> (B, H, Q, K)
 
-    Keys and values may have fewer heads than queries (each is then shared by H / kv_heads query heads).
-    `bias` is added to the scores. A query that may look at nothing gets zeros.
+    Keys and values may have fewer heads than queries: each is then shared by H / kv_heads query heads.
+    `bias` is added to the scores. A query that may attend to nothing gets zeros.
     """
     if trace is None:
         allowed = may_attend
@@ -49,18 +49,18 @@ def attention_weights(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """The reference: how much each query takes from each key. Rows sum to 1, or to 0 where all is hidden."""
+    """The reference: the weight of each key for each query. Rows sum to 1, or to 0 if every key is masked."""
     scale = q_BHQK.shape[-1] ** -0.5 if scale is None else scale
     scores_BHQS = (q_BHQK * scale) @ per_query_head(k_BHSK, q_BHQK.shape[1]).mT
     if bias is not None:
         scores_BHQS = scores_BHQS + bias
     if may_attend is None:
-        return scores_BHQS.softmax(-1).to(q_BHQK.dtype)  # a bias in float32 makes the scores float32
+        return scores_BHQS.softmax(-1).to(q_BHQK.dtype)  # a float32 bias makes the scores float32
     weights_BHQS = scores_BHQS.masked_fill(~may_attend, -torch.inf).softmax(-1).to(q_BHQK.dtype)
-    # softmax over nothing but -inf is 0/0: such a row is given zeros, as the fused kernel gives it
+    # softmax over -inf only is 0/0: such a row gets zeros, as in the fused kernel
     return weights_BHQS.masked_fill(~may_attend, 0.0)
 
 
 def per_query_head(x_BHSK: Tensor, heads: int) -> Tensor:
-    """Repeat shared key/value heads so that every query head has its own."""
+    """Repeat shared key/value heads, one for every query head."""
     return x_BHSK.repeat_interleave(heads // x_BHSK.shape[1], dim=1)

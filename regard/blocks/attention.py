@@ -1,7 +1,7 @@
-"""Multi-head attention: queries look for keys and gather their values, in several heads at once.
+"""Multi-head attention: each query gathers the values of the keys that match it, in several heads at once.
 
 One class for every kind: self-attention (`memory` is None) and cross-attention; as many key/value heads as query
-heads (multi-head), one (multi-query) or some (grouped-query). The head width is free, not always width / heads.
+heads (multi-head), one (multi-query) or some (grouped-query). The head width need not be width / heads.
 
 B batch  Q queries  S keys  D width  H heads  K head width
 """

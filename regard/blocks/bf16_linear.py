@@ -1,9 +1,9 @@
-"""Matrix products of bfloat16 for training on a CPU: twice to four times as fast where the CPU has them.
+"""Linear layers that train with bfloat16 products: two to four times as fast on CPUs that support them.
 
-Only the products are in half precision: what is around them, the weights and the sums of the optimizer stay float32.
-torch's autocast would have the same products and be slower than float32: for every new number of rows its library
-compiles a new loop, which takes longer than the product, and batches of texts have a new number of rows each time.
-So rows are filled up with zeros to a multiple of 64: then there are few shapes, and their loops are soon all there.
+Only the products are bfloat16; weights, activations and optimizer state stay float32. torch's autocast has the same
+products but is slower than float32: for every new number of rows its library compiles a new kernel, which takes longer
+than the product, and batches of text have a new number of rows each time. So rows are padded with zeros to a multiple
+of 64: that leaves few shapes, whose kernels are soon compiled.
 
 R rows  D width  N outputs
 """
@@ -15,21 +15,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROWS = 64
+"""Rows are padded to a multiple of this."""
 
 
 def padded(rows: int) -> int:
+    """The number of rows after padding."""
     return -(-rows // ROWS) * ROWS
 
 
-def to_bf16(x_RD: Tensor, room: Tensor | None = None) -> Tensor:
-    """In bfloat16, with rows of zeros to a multiple of ROWS; in the first rows of a room, where one is given."""
+def to_bf16(x_RD: Tensor, buffer: Tensor | None = None) -> Tensor:
+    """Convert to bfloat16 and pad with rows of zeros, in the first rows of `buffer` if it is given."""
     rows, width = x_RD.shape
-    if room is None:
-        room = x_RD.new_empty(padded(rows), width, dtype=torch.bfloat16)
-    half = room[: padded(rows)]
-    half[:rows] = x_RD
-    half[rows:] = 0
-    return half
+    if buffer is None:
+        buffer = x_RD.new_empty(padded(rows), width, dtype=torch.bfloat16)
+    x_bf16 = buffer[: padded(rows)]
+    x_bf16[:rows] = x_RD
+    x_bf16[rows:] = 0
+    return x_bf16
 
 
 class _BF16Linear(torch.autograd.Function):
@@ -55,14 +57,14 @@ class _BF16Linear(torch.autograd.Function):
 
 
 class BF16Linear(nn.Linear):
-    """A linear part that learns with products of bfloat16, and is used with those of float32."""
+    """A linear layer that trains with bfloat16 products and evaluates with float32."""
 
     @classmethod
     def of(cls, linear: nn.Linear) -> "BF16Linear":
-        """On the same parameters, under the same names."""
-        half = cls(linear.in_features, linear.out_features, linear.bias is not None, device="meta")
-        half.weight, half.bias = linear.weight, linear.bias
-        return half
+        """Convert a layer: same parameters, same names."""
+        converted = cls(linear.in_features, linear.out_features, linear.bias is not None, device="meta")
+        converted.weight, converted.bias = linear.weight, linear.bias
+        return converted
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -73,7 +75,7 @@ class BF16Linear(nn.Linear):
 
 
 def use_bf16_linear(model: nn.Module) -> None:
-    """Swap every linear part of a model."""
+    """Replace every linear layer of a model, in place."""
     for part in list(model.modules()):
         for name, child in list(part.named_children()):
             if type(child) is nn.Linear:

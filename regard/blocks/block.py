@@ -1,8 +1,8 @@
-"""The Transformer block. There is one.
+"""The Transformer block, the only one in regard.
 
     x ──► attention ──► add & norm ──► (cross-attention ──► add & norm) ──► feed-forward ──► add & norm ──►
 
-It is given its parts and asks no questions: translation, BERT, GPT, Llama and ViT differ in the parts they hand in.
+It is built from parts: translation, BERT, GPT, Llama and ViT differ only in the parts that they pass in.
 
 B batch  L length  D width
 """
@@ -18,10 +18,10 @@ from regard.blocks.trace import Trace, inside, note
 
 
 class AddAndNorm(nn.Module):
-    """The residual around a part, with its norm either after the sum or before the part.
+    """The residual connection around a part, with the norm after the sum or before the part.
 
-    Post-norm, norm(x + part(x)), is the paper's and BERT's. Pre-norm, x + part(norm(x)), leaves a path from top to
-    bottom that nothing rescales; GPT-2, Llama and ViT have it, and it trains without warm-up.
+    Post-norm, norm(x + part(x)): the paper and BERT. Pre-norm, x + part(norm(x)): GPT-2, Llama and ViT. It leaves a
+    residual path that nothing rescales, and trains without warm-up.
     """
 
     def __init__(self, norm: nn.Module, *, norm_first: bool, dropout: float = 0.0) -> None:
@@ -37,7 +37,7 @@ class AddAndNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """Parts in, a block out; `cross` and its residual only where there is a memory to look at."""
+    """Self-attention, optional cross-attention to a memory, and feed-forward, each with its residual."""
 
     def __init__(
         self,
@@ -49,7 +49,9 @@ class Block(nn.Module):
         cross_residual: AddAndNorm | None = None,
     ) -> None:
         super().__init__()
-        assert (cross is None) == (cross_residual is None), "cross-attention comes with its residual"
+        assert (cross is None) == (cross_residual is None), (
+            "cross-attention comes with its residual"
+        )
         self.attention, self.attention_residual = attention, attention_residual
         self.cross, self.cross_residual = cross, cross_residual
         self.feedforward, self.feedforward_residual = feedforward, feedforward_residual

@@ -1,4 +1,4 @@
-"""Embeddings: what goes in becomes vectors of the model's width.
+"""Embeddings: tokens, segments and image patches -> vectors of the model's width.
 
 B batch  L length  D width  C channels  Y X image height and width  P patches
 """
@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 
 class TokenEmbedding(nn.Embedding):
-    """One vector for each piece of the vocabulary (or for each kind of segment).
+    """One vector for each token of the vocabulary (or for each segment type).
 
-    `scale` multiplies them: the paper takes sqrt(width), because embeddings that are tied to the output
-    projection start out small and would drown in positions of size 1.
+    `scale` multiplies them. The paper uses sqrt(width): embeddings tied to the output projection start out small, and
+    positions of size 1 would drown them.
     """
 
     def __init__(self, vocab: int, width: int, *, scale: float = 1.0) -> None:
@@ -18,7 +18,7 @@ class TokenEmbedding(nn.Embedding):
         self.scale = scale
 
     def reset_parameters(self) -> None:
-        if not self.weight.is_meta:  # on a layout without memory torch would import its compiler for this: a second
+        if not self.weight.is_meta:  # on the meta device torch would import its compiler for this, which takes a second
             super().reset_parameters()
 
     def forward(self, ids_BL: Tensor) -> Tensor:
@@ -26,13 +26,13 @@ class TokenEmbedding(nn.Embedding):
 
 
 class PatchEmbedding(nn.Module):
-    """An image cut into squares, each projected to a vector, row by row: an image as a sentence."""
+    """An image split into square patches, row by row, each projected to a vector."""
 
     def __init__(self, image: int, patch: int, channels: int, width: int) -> None:
         super().__init__()
         assert image % patch == 0, f"patches of {patch} do not tile an image of {image}"
         self.patches = (image // patch) ** 2
-        # a convolution whose stride is its size is a linear map of each square by itself
+        # a convolution with stride = kernel size is a linear map of each patch
         self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
 
     def forward(self, pixels_BCYX: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Feed-forward: what happens to each position alone, after it has gathered from the others.
+"""Feed-forward: a small network applied to each position separately, after attention.
 
 D width  F inner width
 """
@@ -21,7 +21,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 class FeedForward(nn.Module):
-    """widen, activate, narrow: down(act(up(x)))."""
+    """Project up, activate, project down: down(act(up(x)))."""
 
     def __init__(self, width: int, inner: int, activation: str = "relu", *, bias: bool = True) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class FeedForward(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """Two ways up, of which one is the gate of the other: down(silu(gate(x)) * up(x))."""
+    """Two projections up, one gating the other: down(silu(gate(x)) * up(x))."""
 
     def __init__(self, width: int, inner: int, *, bias: bool = False) -> None:
         super().__init__()

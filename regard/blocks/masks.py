@@ -1,8 +1,8 @@
-"""Who may look at whom. The only file that makes masks, and they have one meaning:
+"""Attention masks. The only file that makes them, and they have one meaning:
 
-    may_attend: bool, True = this query may look at this key, everywhere, always.
+    may_attend: bool, True = this query may attend to this key, everywhere, always.
 
-Shapes broadcast to (B batch, H heads, Q queries, S keys). `None` means that everyone may look everywhere.
+Shapes broadcast to (B batch, H heads, Q queries, S keys). `None` means that every query may attend to every key.
 """
 
 import torch
@@ -15,31 +15,26 @@ def everyone_present(ids_BL: Tensor) -> Tensor:
 
 
 def padding(present_BS: Tensor) -> Tensor | None:
-    """Nobody looks at padding: `present` is True where a key is a real token. -> (B, 1, 1, S)
+    """No query attends to padding: `present` is True where a key is a real token. -> (B, 1, 1, S)
 
-    Where nothing is padded, which is usual, there is no mask: that is the fastest one.
+    None if nothing is padded, which is usual: attention without a mask is fastest.
     """
     return None if bool(present_BS.all()) else present_BS[:, None, None, :]
 
 
 def look_ahead(queries: int, keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
-    """Nobody looks at what comes later. -> (1, 1, Q, S)
+    """The causal mask: no query attends to a later key. -> (1, 1, Q, S)
 
-    With a cache there are more keys than queries: the queries are the *last* ones, so the last query sees
-    every key and the triangle sits at the lower right.
+    With a cache there are more keys than queries: the queries are the *last* positions, so the last query sees every
+    key and the triangle is at the lower right.
     """
     keys = queries if keys is None else keys
     visible_QS = torch.ones(queries, keys, dtype=torch.bool, device=device)
     return visible_QS.tril(keys - queries)[None, None]
 
 
-def packed(document_BL: Tensor) -> Tensor:
-    """Several documents in one row, numbered: nobody looks into another document. -> (B, 1, L, L)"""
-    return (document_BL[:, :, None] == document_BL[:, None, :])[:, None]
-
-
 def combine(*masks: Tensor | None) -> Tensor | None:
-    """A query may look only where every mask lets it."""
+    """A query may attend only where every mask allows it."""
     result: Tensor | None = None
     for mask in masks:
         if mask is not None:
@@ -48,5 +43,5 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 
 
 def positions(present_BL: Tensor) -> Tensor:
-    """Where each real token stands, counted from 0 and not counting padding, on whichever side it is."""
+    """The position of each real token, from 0; padding on either side is not counted."""
     return (present_BL.long().cumsum(-1) - 1).clamp(min=0)

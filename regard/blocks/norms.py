@@ -1,4 +1,4 @@
-"""Norms: each token's vector brought to a common scale, along its features, so batch size never matters."""
+"""Norms: scale each token's vector along its features, independently of the batch."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ LayerNorm = nn.LayerNorm
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x²) + eps) * weight: no mean is taken off and no bias added."""
+    """x / sqrt(mean(x²) + eps) * weight: no mean is subtracted and no bias added."""
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -16,6 +16,6 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        # in float32: the square of a half-precision number overflows at 256
+        # in float32: in half precision, the square of 256 overflows
         wide = x.float()
         return self.weight * (wide * (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()).to(x.dtype)

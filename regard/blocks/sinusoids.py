@@ -1,4 +1,4 @@
-"""The paper's positions: waves of many lengths, one for each feature. Without torch, for whoever does without.
+"""The paper's positions: sines and cosines of many wavelengths, one per feature. Without torch.
 
 L length  D width  W wavelengths
 """
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 def sinusoids(length: int, width: int, *, base: float = 10000.0, interleaved: bool = True) -> NDArray[np.float32]:
     """sin and cos of the position at `width / 2` wavelengths, from 2 pi to 2 pi * base. -> (L, D)
 
-    Interleaved is the paper's order, sin cos sin cos; Marian lays out all sines, then all cosines. An odd width
-    has one more sine than cosines. Worked out in float64: at position 5,000 float32 is already off by 1e-4.
+    Interleaved is the paper's order, sin cos sin cos; Marian has all sines, then all cosines. An odd width has one
+    more sine than cosines. Computed in float64: at position 5,000 float32 is already off by 1e-4.
     """
     sines = (width + 1) // 2
     wavelength_W = base ** (np.arange(sines, dtype=np.float64) * 2 / width)

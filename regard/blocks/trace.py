@@ -1,8 +1,8 @@
-"""Where a look inside is written down.
+"""Record the intermediate tensors of a forward pass.
 
-A `Trace` is handed to a model for one forward pass. Each part notes what it saw under a dotted path such as
-`encoder.blocks.3.attention.weights`. Without a trace nothing is kept and the fused kernels run; with one the
-output is the same, and the reference kernel shows its weights.
+A `Trace` is passed to a model for one forward pass. Each part records its tensors under a dotted path such as
+`encoder.blocks.3.attention.weights`. Without a trace nothing is kept and the fused kernels run; with one, the
+reference kernel runs, which has the weights to record, and the output is the same.
 """
 
 from collections.abc import Iterator
@@ -11,34 +11,34 @@ from torch import Tensor
 
 
 class Trace:
-    """A flat record, path -> tensor, in the order in which the data travelled."""
+    """Tensors by path, in the order of the computation."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Tensor] = {}
+        self._tensors: dict[str, Tensor] = {}
         self._prefix = ""
 
     def note(self, name: str, tensor: Tensor) -> None:
         path = self._prefix + name
-        assert path not in self._seen, f"{path} was noted twice: one trace is for one forward pass"
-        self._seen[path] = tensor.detach()
+        assert path not in self._tensors, f"{path} was recorded twice; use one trace per forward pass"
+        self._tensors[path] = tensor.detach()
 
     def inside(self, name: str) -> "Trace":
-        """The same record, seen from one part: what it notes goes under `name.`"""
+        """The same record for a part: its paths start with `name.`"""
         part = Trace()
-        part._seen, part._prefix = self._seen, f"{self._prefix}{name}."
+        part._tensors, part._prefix = self._tensors, f"{self._prefix}{name}."
         return part
 
     def __getitem__(self, path: str) -> Tensor:
-        return self._seen[self._prefix + path]
+        return self._tensors[self._prefix + path]
 
     def __contains__(self, path: str) -> bool:
-        return self._prefix + path in self._seen
+        return self._prefix + path in self._tensors
 
     def __iter__(self) -> Iterator[str]:
-        return (path.removeprefix(self._prefix) for path in self._seen if path.startswith(self._prefix))
+        return (path.removeprefix(self._prefix) for path in self._tensors if path.startswith(self._prefix))
 
     def __bool__(self) -> bool:
-        """A trace that has seen nothing yet is still a trace."""
+        """True for an empty trace too."""
         return True
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Trace:
 
 
 def inside(trace: Trace | None, name: str) -> Trace | None:
-    """`trace.inside(name)`, or nothing when nobody is looking."""
+    """`trace.inside(name)`, or None without a trace."""
     return None if trace is None else trace.inside(name)
 
 

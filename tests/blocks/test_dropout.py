@@ -1,4 +1,4 @@
-"""Dropout cut from a strip behaves as dropout drawn element by element."""
+"""Dropout with pooled masks behaves as dropout drawn element by element."""
 
 import pytest
 import torch
@@ -33,17 +33,17 @@ def test_the_same_seed_gives_the_same_masks_and_another_gives_others() -> None:
     assert not torch.equal(draw(1)[0], draw(1)[1])
 
 
-def test_a_strip_is_a_function_of_its_two_seeds() -> None:
-    def cut(pattern: int, places: int) -> torch.Tensor:
-        strip = MaskPool()
-        strip.begin(pattern, places)
+def test_a_pool_is_a_function_of_its_two_seeds() -> None:
+    def masks(pattern: int, offsets: int) -> torch.Tensor:
+        pool = MaskPool()
+        pool.begin(pattern, offsets)
         torch.manual_seed(0)
-        return torch.stack([strip.cut(torch.empty(1000), 0.5) for _ in range(2)])
+        return torch.stack([pool.mask(torch.empty(1000), 0.5) for _ in range(2)])
 
-    assert torch.equal(cut(3, 1), cut(3, 1))
-    assert not torch.equal(cut(3, 1), cut(4, 1))
-    assert not torch.equal(cut(3, 1), cut(3, 2))
-    assert not torch.equal(*cut(3, 1))
+    assert torch.equal(masks(3, 1), masks(3, 1))
+    assert not torch.equal(masks(3, 1), masks(4, 1))
+    assert not torch.equal(masks(3, 1), masks(3, 2))
+    assert not torch.equal(*masks(3, 1))
 
 
 def test_adding_is_dropping_and_adding() -> None:
@@ -62,13 +62,13 @@ def test_gradients_pass_where_something_was_kept() -> None:
     assert torch.equal(x.grad, out.detach())
 
 
-def test_a_tensor_larger_than_the_shortest_strip() -> None:
+def test_a_tensor_larger_than_the_smallest_row() -> None:
     assert Dropout(0.1)(torch.ones(1 << 21)).shape == (1 << 21,)
 
 
-def test_one_strip_for_a_whole_model() -> None:
+def test_one_pool_for_a_whole_model() -> None:
     model = build(PRESETS["transformer-tiny"])
-    strip = share_mask_pool(model)
+    pool = share_mask_pool(model)
     parts = [part for part in model.modules() if isinstance(part, Dropout)]
     assert len(parts) > 10
-    assert all(part.strip is strip for part in parts)
+    assert all(part.mask_pool is pool for part in parts)

@@ -41,19 +41,6 @@ def test_everyone_present_marks_every_token() -> None:
     assert present.all()
 
 
-def test_packed_documents_do_not_see_each_other() -> None:
-    mask = masks.packed(torch.tensor([[0, 0, 1], [7, 8, 8]]))
-    assert mask.shape == (2, 1, 3, 3)
-    assert mask[0, 0].int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
-    assert mask[1, 0].int().tolist() == [[1, 0, 0], [0, 1, 1], [0, 1, 1]]
-
-
-def test_packed_and_look_ahead_combine_to_triangles_on_the_diagonal() -> None:
-    mask = masks.combine(masks.packed(torch.tensor([[0, 0, 1, 1]])), masks.look_ahead(4))
-    assert mask is not None
-    assert table(mask) == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
-
-
 def test_combining_nothing_is_nothing() -> None:
     assert masks.combine() is None
     assert masks.combine(None, None) is None

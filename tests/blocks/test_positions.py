@@ -34,8 +34,8 @@ def test_sinusoids_of_any_width(width: int) -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 5, 8])
 def test_halves_are_all_sines_then_all_cosines(width: int) -> None:
-    table, to_bf16 = sinusoidal(20, width), sinusoidal(20, width, interleaved=False)
-    assert torch.equal(to_bf16, torch.cat((table[:, 0::2], table[:, 1::2]), dim=1))
+    table, halves = sinusoidal(20, width), sinusoidal(20, width, interleaved=False)
+    assert torch.equal(halves, torch.cat((table[:, 0::2], table[:, 1::2]), dim=1))
 
 
 def test_sinusoids_are_exact_at_far_positions() -> None:

@@ -32,7 +32,7 @@ def test_a_part_sees_its_own_notes_only() -> None:
 def test_one_trace_is_for_one_forward_pass() -> None:
     trace = Trace()
     trace.note("logits", torch.tensor(1))
-    with pytest.raises(AssertionError, match="logits was noted twice"):
+    with pytest.raises(AssertionError, match="logits was recorded twice"):
         trace.note("logits", torch.tensor(2))
 
 

@@ -81,7 +81,7 @@ def test_killed_and_resumed_is_straight_through(tmp_path: Path, moment: int, cha
 
 def test_a_large_batch_before_the_kill_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Masks are cut from rows of several lengths; which, has to do with the mask alone."""
-    monkeypatch.setattr(dropout, "SHORTEST", 1 << 9)
+    monkeypatch.setattr(dropout, "MIN_ROW_LENGTH", 1 << 9)
     generator = torch.Generator().manual_seed(1)
     batches = [batch(generator, rows=60 if number == 1 else 6, row=0) for number in range(12)]
     straight, killed, resumed = (

@@ -521,11 +521,11 @@ def shard(directory: Path, **index: Any) -> None:
     """Two shards and an index, with these changes to it."""
     tensors = load_file(directory / TENSORS)
     names = sorted(tensors)
-    to_bf16 = {"a.safetensors": names[: len(names) // 2], "b.safetensors": names[len(names) // 2 :]}
-    for file, part in to_bf16.items():
+    halves = {"a.safetensors": names[: len(names) // 2], "b.safetensors": names[len(names) // 2 :]}
+    for file, part in halves.items():
         save_file({name: tensors[name].clone() for name in part}, directory / file)
     (directory / TENSORS).unlink()
-    where = {name: file for file, part in to_bf16.items() for name in part}
+    where = {name: file for file, part in halves.items() for name in part}
     (directory / INDEX).write_text(json.dumps({"weight_map": where | index}))
 
 
