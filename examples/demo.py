@@ -1,7 +1,6 @@
-"""What `make demo` shows: the translator in the box at work, how sure it is, which word became which, and a page.
+"""What `make demo` shows: translations by the translator in the box, their confidence, word alignment, and a page.
 
-Nothing is fetched: the model comes with the package. Everything that is shown here, the verbs of the command line show
-for texts of your own.
+Nothing is downloaded: the model comes with the package. The command line does the same for your own texts.
 """
 
 from pathlib import Path
@@ -23,7 +22,7 @@ SENTENCES = [
     ("Wir haben gestern einen langen Spaziergang gemacht.", "en"),
     ("Hello {name}, you have 3 new messages.", "de"),
 ]
-PICTURE = ("The children are playing in the garden.", "de")
+ALIGNED = ("The children are playing in the garden.", "de")
 PAGE = Path("demo.html")
 SHADES = " ·░▒▓█"
 
@@ -45,42 +44,44 @@ def show_translations(box: DocumentTranslator) -> None:
     for name in ("", "", "confidence"):
         table.add_column(name, justify="right" if name else "left", header_style="dim")
     for text, to in SENTENCES:
-        found = box.translate(text, to=to)
-        table.add_row(Text(text), coloured(found), f"{found.confidence:.2f}")
+        result = box.translate(text, to=to)
+        table.add_row(Text(text), coloured(result), f"{result.confidence:.2f}")
     console.print(table)
-    console.print(Text("   the redder a word, the less sure it is\n", style="dim"))
+    console.print(Text("   green: confident, yellow: less so, red: doubtful\n", style="dim"))
 
 
-def coloured(found: TranslationResult) -> Text:
+def coloured(result: TranslationResult) -> Text:
     """Each word in the colour of its confidence."""
-    text = Text(found.text)
-    at = 0
-    for word in (word for sentence in found.sentences for word in sentence.words):
-        start = found.text.find(word.text, at)
+    text = Text(result.text)
+    end = 0
+    for word in (word for sentence in result.sentences for word in sentence.words):
+        start = result.text.find(word.text, end)
         if start >= 0:
-            at = start + len(word.text)
-            text.stylize("green" if word.confidence > 0.6 else "yellow" if word.confidence > 0.3 else "red", start, at)
+            end = start + len(word.text)
+            text.stylize("green" if word.confidence > 0.6 else "yellow" if word.confidence > 0.3 else "red", start, end)
     return text
 
 
 def show_alignment(box: DocumentTranslator) -> None:
-    """Which words of the source each word of the translation looked at, by cross-attention; and the same as a page."""
-    source, to = PICTURE
+    """Show the cross-attention from each translated word to the source words; write all heads to a page."""
+    source, to = ALIGNED
     model = box.model
-    found = model.translations([source], to=to)[0][0]
-    looks = model.attention_of_words(found)
-    read, written = source.split(), found.text.split()
-    console.print(f"[bold]which word looks where[/]  “{source}” → “{found.text}”\n")
-    width = max(map(len, written))
-    for number, word in enumerate(written):
-        cells = "".join(3 * SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)] for share in looks[number].tolist())
+    translation = model.translations([source], to=to)[0][0]
+    weights = model.attention_of_words(translation)
+    source_words, target_words = source.split(), translation.text.split()
+    console.print(f"[bold]attention between words[/]  “{source}” → “{translation.text}”\n")
+    width = max(map(len, target_words))
+    for number, word in enumerate(target_words):
+        cells = "".join(
+            3 * SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)] for share in weights[number].tolist()
+        )
         console.print(Text(f"   {word:>{width}}  {cells}"))
-    for number, word in enumerate(read):
+    for number, word in enumerate(source_words):
         console.print(Text(f"   {'':>{width}}  {'   ' * number}└─ {word}", style="dim"))
     words = box.translate(source, to=to).sentences[0].words
     config = model.network.config
     about = f"{config.encoder_layers} + {config.decoder_layers} layers of {config.heads} heads: the model in the box"
-    write_text(PAGE, translation_page(model, source, found, words, about))
+    write_text(PAGE, translation_page(model, source, translation, words, about))
     console.print(Text(f"\n   every head of every layer: open {PAGE} in a browser\n"))
 
 
@@ -91,8 +92,8 @@ def show_next_steps() -> None:
         '.venv/bin/regard translate "Your own sentence." --to de --json',
         ".venv/bin/regard translate-file README.md -o LIESMICH.md --to de",
         ".venv/bin/regard info box",
-        '.venv/bin/regard trace "Your own sentence." -m box',
-        "make meaning             words in context, sentences by meaning, in a real encoder",
+        '.venv/bin/regard trace "Your own sentence." -m box --to de',
+        "make meaning             words in context and sentences by meaning, in an encoder",
     ):
         console.print(Text(f"   {line}"), soft_wrap=True)
 

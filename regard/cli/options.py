@@ -16,6 +16,7 @@ from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
     from regard.decoding.settings import SearchSettings
+    from regard.tasks import TranslationModel
     from regard.tasks.base import Model
     from regard.translate.document_translator import DocumentTranslator
     from regard.translate.options import TranslationOptions
@@ -37,6 +38,8 @@ class NamedPath(click.Path):
 
 
 PATH = NamedPath(path_type=Path)
+TAG = re.compile(r">>(.+)<<")
+"""The piece of a target language, before the source."""
 OPTION_LIKE = re.compile(r"--?[A-Za-z][\w-]*")
 """What is taken for an option, known or misspelt. Other arguments are texts: "- Buy milk", "-5 degrees"."""
 
@@ -211,6 +214,15 @@ def search_settings(model: "Model", given: dict[str, Any]) -> "SearchSettings":
         for name in (name for name, value in given.items() if value is not None):
             message = re.sub(rf"\b{name}(?= must | is | -?\d)", option_name(name), message)  # not in "widen the beam"
         raise type(error)(message) from None
+
+
+def require_target_language(model: "TranslationModel", to: str | None) -> None:
+    """Without its tag, a model of several target languages mixes them."""
+    languages = [
+        tag[1] for piece in model.tokenizer.pieces(range(model.tokenizer.vocab)) if (tag := TAG.fullmatch(piece))
+    ]
+    if to is None and len(languages) > 1:
+        raise UsageError(f"--to is required: this model translates into {', '.join(sorted(languages))}")
 
 
 def check_output(output: Path | None, *inputs: Path | None) -> None:

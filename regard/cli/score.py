@@ -44,6 +44,7 @@ def command(
     from regard.evaluation.test_set import aligned
 
     model = require_translation_model(options.load(directory, device))
+    options.require_target_language(model, to)
     total, faults = Perplexity(), dict[str, tuple[int, int]]()
     for number, one in enumerate(likelihoods(model, aligned(source, target), to=to), 1):
         total.add(one)

@@ -12,10 +12,10 @@ from regard.plural import counted
 from regard.text.words import readable
 
 if TYPE_CHECKING:
-    from regard.explorer.capture import BlockView, Embedded, Head, Journey, Tokens
+    from regard.explorer.capture import BlockView, EmbeddingView, HeadView, TokenView, TraceView
 
-LINKS = {80: 2, 100: 3}
-"""Links that are shown of each head, by the width of the terminal."""
+LINKS_PER_HEAD = {80: 2, 100: 3}
+"""By the width of the terminal."""
 
 
 @click.command(
@@ -32,10 +32,10 @@ Examples:
 @click.argument("text")
 @options.model_option
 @options.device_option
-@click.option("--target", help="A translation to follow; the model's own unless given.")
-@click.option("--to", metavar="LANGUAGE", help="The language to translate into, for a model that has several.")
-@click.option("--block", "only", type=click.IntRange(1), help="Show this block only.")
-@click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="How many next tokens.")
+@click.option("--target", help="Translation to trace. Default: the model's own.")
+@click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
+@click.option("--block", type=click.IntRange(1), metavar="N", help="Show only this block.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Number of next tokens.")
 @options.json_option
 def command(
     text: str,
@@ -43,62 +43,65 @@ def command(
     device: str,
     target: str | None,
     to: str | None,
-    only: int | None,
+    block: int | None,
     top: int,
     as_json: bool,
 ) -> None:
-    """Show the path of TEXT through a model: tokens, embeddings, what each head looks at, the likeliest next tokens."""
+    """Show what a model computes for TEXT: tokens, embeddings, attention of each head, likeliest next tokens."""
     from regard.explorer.capture import capture
+    from regard.tasks import TranslationModel
 
     model = options.load(directory, device)
     for name, given in (("--target", target), ("--to", to)):
         if given is not None and model.family != "seq2seq":
-            raise UsageError(f"{name} is for models that translate, and this is of family {model.family}")
-    journey = capture(model, text, target, to=to, top=top)
-    if only is not None:
-        blocks = [block for block in journey.blocks if block.index == only - 1]
+            raise UsageError(f"{name} is for translation models; this model is of family {model.family}")
+    if isinstance(model, TranslationModel):
+        options.require_target_language(model, to)
+    view = capture(model, text, target, to=to, top=top)
+    if block is not None:
+        blocks = [one for one in view.blocks if one.index == block - 1]
         if not blocks:
-            there = max(block.index for block in journey.blocks) + 1
-            raise UsageError(f"--block {only}: this model has {counted(there, 'block')}")
-        journey = replace(journey, blocks=blocks)
+            count = max(one.index for one in view.blocks) + 1
+            raise UsageError(f"--block {block}: this model has {counted(count, 'block')}")
+        view = replace(view, blocks=blocks)
     if as_json:
-        output.as_json(asdict(journey))
+        output.as_json(asdict(view))
     else:
-        show(journey)
+        show(view)
 
 
-def show(journey: "Journey") -> None:
-    for tokens, embedded in zip(journey.tokens, journey.embeddings, strict=True):
-        show_tokens(tokens, embedded)
-    for block in journey.blocks:
-        show_block(block, journey)
-    show_next(journey)
+def show(view: "TraceView") -> None:
+    for tokens, embedding in zip(view.tokens, view.embeddings, strict=True):
+        show_tokens(tokens, embedding)
+    for block in view.blocks:
+        show_block(block, view)
+    show_next(view)
 
 
-def show_tokens(tokens: "Tokens", embedded: "Embedded") -> None:
-    positions = embedded.position_norms
+def show_tokens(tokens: "TokenView", embedding: "EmbeddingView") -> None:
+    position_norms = embedding.position_norms
     rows = [
         (
-            str(place),
+            str(position),
             visible(piece),
-            str(number),
-            f"{embedded.token_norms[place]:.2f}",
-            f"{positions[place]:.2f}" if positions else "in attention",
-            f"{embedded.output_norms[place]:.2f}",
+            str(token),
+            f"{embedding.token_norms[position]:.2f}",
+            f"{position_norms[position]:.2f}" if position_norms else "in attention",
+            f"{embedding.output_norms[position]:.2f}",
         )
-        for place, (piece, number) in enumerate(zip(tokens.pieces, tokens.ids, strict=True))
+        for position, (piece, token) in enumerate(zip(tokens.pieces, tokens.ids, strict=True))
     ]
-    header = ("place", "piece", "id", "|token|", "|position|", "|into block 1|")
+    header = ("position", "piece", "id", "|token|", "|position|", "|into block 1|")
     output.table(rows, title=f"{tokens.side} -> tokens -> embeddings + positions", header=header, right="r rrrr")
     output.echo()
 
 
-def show_block(block: "BlockView", journey: "Journey") -> None:
-    own = journey.tokens[-1 if block.stack == "decoder" else 0]
-    rows = [(f"head {i}", *head_cells(head, own, own)) for i, head in enumerate(block.attention, 1)]
+def show_block(block: "BlockView", view: "TraceView") -> None:
+    tokens = view.tokens[-1 if block.stack == "decoder" else 0]
+    rows = [(f"head {i}", *head_cells(head, tokens, tokens)) for i, head in enumerate(block.attention, 1)]
     if block.cross is not None:
-        source = journey.tokens[0]
-        rows += [(f"cross {i}", *head_cells(head, own, source)) for i, head in enumerate(block.cross, 1)]
+        source = view.tokens[0]
+        rows += [(f"cross {i}", *head_cells(head, tokens, source)) for i, head in enumerate(block.cross, 1)]
     name = "" if block.stack == "stack" else f"{block.stack} "
     output.table(rows, title=f"{name}block {block.index + 1}")
     for part, norms in block.norms.items():
@@ -107,47 +110,49 @@ def show_block(block: "BlockView", journey: "Journey") -> None:
     output.echo()
 
 
-def head_cells(head: "Head", queries: "Tokens", keys: "Tokens") -> list[str]:
-    """The strongest links of a head between words, one for a token, and its habit.
+def head_cells(head: "HeadView", queries: "TokenView", keys: "TokenView") -> list[str]:
+    """The strongest links of a head, one per query token, and its pattern.
 
-    Starts and separators are left out of the links: heads rest on them when they have nothing to do, and the
-    habit says how much. So is a token's look at itself.
+    Links leave out start and separator tokens, where heads rest when they have nothing to do (the pattern says how
+    much), and a token's attention to itself.
     """
-    telling = [
+    between_words = [
         [
-            look
-            for look in looks
-            if not queries.special[look.query]
-            and not keys.special[look.key]
-            and (look.query != look.key or keys != queries)
+            link
+            for link in links
+            if not queries.special[link.query]
+            and not keys.special[link.key]
+            and (link.query != link.key or keys != queries)
         ]
-        for looks in head.looks
+        for links in head.links
     ]
-    count = LINKS[80 if output.width() < 100 else 100]
-    best = [looks[0] for looks in telling if looks]
-    strongest = sorted(best, key=lambda look: (-round(look.weight, 2), look.query))[:count]
-    links = [
-        f"{visible(queries.pieces[look.query])} → {visible(keys.pieces[look.key])} {look.weight:.2f}"
-        for look in strongest
+    count = LINKS_PER_HEAD[80 if output.width() < 100 else 100]
+    best = [links[0] for links in between_words if links]
+    strongest = sorted(best, key=lambda link: (-round(link.weight, 2), link.query))[:count]
+    cells = [
+        f"{visible(queries.pieces[link.query])} → {visible(keys.pieces[link.key])} {link.weight:.2f}"
+        for link in strongest
     ]
-    habit = f"{head.share:.0%} to {head.habit}" if head.habit else ""
-    return [*links, *[""] * (count - len(links)), habit]
+    pattern = f"{head.share:.0%} to {head.pattern}" if head.pattern else ""
+    return [*cells, *[""] * (count - len(cells)), pattern]
 
 
-def show_next(journey: "Journey") -> None:
-    if journey.labels:
-        output.table([(f"{chance:.1%}", name) for name, chance in journey.labels.items()], title="labels", right="r")
-    if not journey.next:
+def show_next(view: "TraceView") -> None:
+    if view.labels:
+        output.table(
+            [(f"{probability:.1%}", name) for name, probability in view.labels.items()], title="labels", right="r"
+        )
+    if not view.next:
         return
-    pieces = journey.tokens[-1].pieces
-    after = "at each place" if journey.family == "encoder" else "after each token"
+    pieces = view.tokens[-1].pieces
+    after = "at each position" if view.family == "encoder" else "after each token"
     rows = [
-        (visible(piece), *(f"{visible(guess.token)} {guess.probability:.1%}" for guess in guesses))
-        for piece, guesses in zip(pieces, journey.next, strict=True)
+        (visible(piece), *(f"{visible(one.token)} {one.probability:.1%}" for one in predictions))
+        for piece, predictions in zip(pieces, view.next, strict=True)
     ]
-    output.table(rows, title=f"logits -> the likeliest tokens {after}")
+    output.table(rows, title=f"logits -> likeliest tokens {after}")
 
 
 def visible(piece: str) -> str:
-    """A piece with its spaces and line ends to be seen: byte-level BPE spells them Ġ and Ċ, sentencepiece ▁."""
+    """A piece with visible spaces and line ends, which byte-level BPE writes as Ġ and Ċ, sentencepiece as ▁."""
     return readable(piece).replace(" ", "▁").replace("Ġ", "▁").replace("\n", "⏎")

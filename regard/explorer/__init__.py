@@ -1,1 +1,1 @@
-"""Looking inside: a forward pass, told as a story of stages."""
+"""Look inside a model: one forward pass as plain values, and as a page."""

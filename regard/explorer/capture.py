@@ -1,6 +1,8 @@
-"""One text's path through one model, as plain values: for the terminal, for JSON, for the page.
+"""One forward pass of a model, stage by stage, as plain values: for the terminal and for JSON.
 
-Everything here is read off a `Trace` of the very forward pass that the model makes for its answers.
+All values come from a `Trace` of the forward pass that the model runs for its answers.
+
+L length  D width  H heads  Q queries  S keys
 """
 
 from collections.abc import Sequence
@@ -12,24 +14,26 @@ from regard.blocks.trace import Trace
 from regard.tasks import TranslationModel
 from regard.tasks.base import Model
 
-PARTNERS = 5
-"""How many of the tokens that a token looks at are kept, for each head."""
+LINKS_PER_TOKEN = 5
+"""Keys kept per query and head: those with the largest weights."""
+PATTERN_SHARE = 0.5
+"""A head has a pattern if at least this share of its attention follows it."""
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """A text as the model sees it."""
+class TokenView:
+    """A text as tokens."""
 
     side: str
     pieces: list[str]
     ids: list[int]
     special: list[bool]
-    """Which of them stand for no part of the text: starts, ends, separators."""
+    """True for start, end and separator tokens."""
 
 
 @dataclass(frozen=True)
-class Embedded:
-    """How long each token's vector is: its own, its position's, and what enters the first block."""
+class EmbeddingView:
+    """Norms per token: of its embedding, of its position, and of the input of the first block."""
 
     side: str
     token_norms: list[float]
@@ -38,8 +42,8 @@ class Embedded:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One token's look at another."""
+class AttentionLink:
+    """One query token's attention to one key token."""
 
     query: int
     key: int
@@ -47,84 +51,81 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Head:
-    """What one head does: for each token the partners that it takes most from, and the head's habit, if it has one."""
+class HeadView:
+    """The strongest links of each query token, and the head's pattern, if it has one."""
 
-    looks: list[list[Look]]
-    habit: str | None
+    links: list[list[AttentionLink]]
+    pattern: str | None
     share: float
-    """How much of all attention goes where the habit says."""
+    """The share of the head's attention that follows the pattern."""
 
 
 @dataclass(frozen=True)
 class BlockView:
+    """The attention of one block, and the norms of its residual stream."""
+
     stack: str
     index: int
-    attention: list[Head]
-    cross: list[Head] | None
+    attention: list[HeadView]
+    cross: list[HeadView] | None
     norms: dict[str, list[float]]
-    """Length of the residual vector of each token, after each part."""
+    """Norm of each token's residual vector, after each part."""
 
 
 @dataclass(frozen=True)
-class Guess:
+class TokenPrediction:
     token: str
     id: int
     probability: float
 
 
 @dataclass(frozen=True)
-class Journey:
-    """The whole path, in the order in which the data travelled."""
+class TraceView:
+    """A whole forward pass, in the order of computation."""
 
     text: str
     family: str
-    tokens: list[Tokens]
-    embeddings: list[Embedded]
+    tokens: list[TokenView]
+    embeddings: list[EmbeddingView]
     blocks: list[BlockView]
-    next: list[list[Guess]] = field(default_factory=list)
-    """The likeliest tokens at each place of the last text; none for a model without a vocabulary to choose from."""
+    next: list[list[TokenPrediction]] = field(default_factory=list)
+    """The likeliest tokens at each position of the last text; empty for a model without a vocabulary head."""
     labels: dict[str, float] = field(default_factory=dict)
 
 
-def capture(model: Model, text: str, target: str | None = None, *, to: str | None = None, top: int = 5) -> Journey:
-    """Send the text through the model, and tell what happened. `to` is for a translator of several languages."""
+def capture(model: Model, text: str, target: str | None = None, *, to: str | None = None, top: int = 5) -> TraceView:
+    """Run the model on a text and record every stage. `to` is the target language, for a model with several."""
     trace = model.trace(text, target, to) if isinstance(model, TranslationModel) else model.trace(text, target)
     sides = _sides(model, trace)
-    return Journey(
+    return TraceView(
         text=text,
         family=model.family,
         tokens=[tokens for tokens, _, _ in sides],
-        embeddings=[_embedded(trace.inside(front), tokens.side) for tokens, front, _ in sides],
+        embeddings=[_embedding(trace.inside(embedding), tokens.side) for tokens, embedding, _ in sides],
         blocks=[block for _, _, stack in sides for block in _blocks(trace, stack)],
-        next=_guesses(model, trace, top),
+        next=_predictions(model, trace, top),
         labels=_labels(model, trace),
     )
 
 
-def _sides(model: Model, trace: Trace) -> list[tuple[Tokens, str, str]]:
-    """Each text that goes in, with the names of its embedding and of its stack."""
+def _sides(model: Model, trace: Trace) -> list[tuple[TokenView, str, str]]:
+    """Each input text, with the names of its embedding and of its stack."""
     if isinstance(model, TranslationModel):
         source, target = trace["source_ids"][0].tolist(), trace["target_ids"][0].tolist()
-        return [
-            (Tokens("source", model.tokenizer.pieces(source), source, _special(model, source)), "source", "encoder"),
-            (
-                Tokens("target", model.tokenizer.pieces_target(target), target, _special(model, target)),
-                "target",
-                "decoder",
-            ),
-        ]
+        source_view = TokenView("source", model.tokenizer.pieces(source), source, _special(model, source))
+        target_view = TokenView("target", model.tokenizer.pieces_target(target), target, _special(model, target))
+        return [(source_view, "source", "encoder"), (target_view, "target", "decoder")]
     ids = trace["ids"][0].tolist()
-    return [(Tokens("text", model.tokenizer.pieces(ids), ids, _special(model, ids)), "embedding", "stack")]
+    return [(TokenView("text", model.tokenizer.pieces(ids), ids, _special(model, ids)), "embedding", "stack")]
 
 
 def _special(model: Model, ids: list[int]) -> list[bool]:
     known = {model.tokenizer.start, model.tokenizer.end, model.tokenizer.pad, model.generation.start}
-    return [number in known for number in ids]
+    return [token in known for token in ids]
 
 
-def _embedded(trace: Trace, side: str) -> Embedded:
-    return Embedded(
+def _embedding(trace: Trace, side: str) -> EmbeddingView:
+    return EmbeddingView(
         side,
         _norms(trace["tokens"]),
         _norms(trace["positions"]) if "positions" in trace else None,
@@ -141,7 +142,7 @@ def _blocks(trace: Trace, stack: str) -> list[BlockView]:
             BlockView(
                 stack=stack,
                 index=len(views),
-                attention=_heads(block["attention.weights"][0], among_themselves=True),
+                attention=_heads(block["attention.weights"][0], self_attention=True),
                 cross=_heads(block["cross.weights"][0]) if "cross.weights" in block else None,
                 norms={part: _norms(block[part]) for part in parts},
             )
@@ -149,54 +150,54 @@ def _blocks(trace: Trace, stack: str) -> list[BlockView]:
     return views
 
 
-def _heads(weights_HQS: Tensor, *, among_themselves: bool = False) -> list[Head]:
-    return [_head(weights_QS, among_themselves) for weights_QS in weights_HQS]
+def _heads(weights_HQS: Tensor, *, self_attention: bool = False) -> list[HeadView]:
+    return [_head(weights_QS, self_attention) for weights_QS in weights_HQS]
 
 
-def _head(weights_QS: Tensor, among_themselves: bool) -> Head:
-    best = weights_QS.topk(min(PARTNERS, weights_QS.shape[1]))
-    looks = [
-        [Look(query, key, weight) for key, weight in zip(keys, values, strict=True)]
+def _head(weights_QS: Tensor, self_attention: bool) -> HeadView:
+    best = weights_QS.topk(min(LINKS_PER_TOKEN, weights_QS.shape[1]))
+    links = [
+        [AttentionLink(query, key, weight) for key, weight in zip(keys, values, strict=True)]
         for query, (keys, values) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))
     ]
-    habit, share = _habit(weights_QS) if among_themselves else (None, 0.0)
-    return Head(looks, habit, share)
+    pattern, share = _pattern(weights_QS) if self_attention else (None, 0.0)
+    return HeadView(links, pattern, share)
 
 
-def _habit(weights_QS: Tensor) -> tuple[str | None, float]:
-    """What a head does most of the time, if that is one of the things that heads are known to do."""
+def _pattern(weights_QS: Tensor) -> tuple[str | None, float]:
+    """The known attention pattern that takes most of the weight, and its share."""
     queries = weights_QS.shape[0]
     shares = {
         "the first token": weights_QS[:, 0].sum() / queries,
         "the last token": weights_QS[:, -1].sum() / queries,
         "itself": weights_QS.diagonal().sum() / queries,
-        "the token before": weights_QS.diagonal(-1).sum() / max(queries - 1, 1),
-        "the token after": weights_QS.diagonal(1).sum() / max(queries - 1, 1),
+        "the previous token": weights_QS.diagonal(-1).sum() / max(queries - 1, 1),
+        "the next token": weights_QS.diagonal(1).sum() / max(queries - 1, 1),
     }
-    habit, share = max(((name, float(share)) for name, share in shares.items()), key=lambda pair: pair[1])
-    return (habit, share) if share >= 0.5 else (None, share)
+    pattern, share = max(((name, float(share)) for name, share in shares.items()), key=lambda pair: pair[1])
+    return (pattern, share) if share >= PATTERN_SHARE else (None, share)
 
 
-def _guesses(model: Model, trace: Trace, top: int) -> list[list[Guess]]:
-    """The likeliest tokens after each place (or at it, for a masked LM)."""
+def _predictions(model: Model, trace: Trace, top: int) -> list[list[TokenPrediction]]:
+    """The likeliest tokens after each position (or at it, for a masked LM)."""
     if "logits" not in trace or trace["logits"].dim() != 3:
         return []
     best = trace["logits"][0].softmax(-1).topk(min(top, trace["logits"].shape[-1]))
     return [
         [
-            Guess(piece, number, chance)
-            for piece, number, chance in zip(
-                model.tokenizer.pieces_target(_known(ids, model)), ids, chances, strict=True
+            TokenPrediction(piece, token, probability)
+            for piece, token, probability in zip(
+                model.tokenizer.pieces_target(_known(ids, model)), ids, probabilities, strict=True
             )
         ]
-        for ids, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        for ids, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
 
 def _known(ids: Sequence[int], model: Model) -> list[int]:
-    """A model may have more rows than its tokenizer has pieces: those are shown as the unknown token."""
+    """Ids beyond the tokenizer's vocabulary, which a padded model has, become the unknown token."""
     unknown = model.tokenizer.unknown or 0
-    return [number if number < model.tokenizer.vocab_target else unknown for number in ids]
+    return [token if token < model.tokenizer.vocab_target else unknown for token in ids]
 
 
 def _labels(model: Model, trace: Trace) -> dict[str, float]:

@@ -23,13 +23,13 @@ def page() -> str:
     return translation_page(model, "I am </script> Tom.", found, [Word("Ich", 0.9), Word("<b>", 0.1)], "a test")
 
 
-def test_it_needs_nothing_else(page: str) -> None:
+def test_the_page_is_self_contained(page: str) -> None:
     assert not re.search(r"""(?:src|href)\s*=|@import|url\(""", page)
-    assert page.count("</script>") == 2, "what the text says is no end of a script"
+    assert page.count("</script>") == 2, "a text cannot end the script"
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
-def test_it_draws_itself(page: str, tmp_path: Path) -> None:
+@pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
+def test_the_page_draws_the_attention(page: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
     command = [
         str(BROWSER),
@@ -46,4 +46,4 @@ def test_it_draws_itself(page: str, tmp_path: Path) -> None:
     assert len(rows) > 3
     assert rows[1].count("<td") == rows[0].count("<th") - 1
     assert "<line" in drawn
-    assert "decoder looks at source" in drawn
+    assert "cross-attention: translation to source" in drawn

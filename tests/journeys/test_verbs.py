@@ -56,20 +56,30 @@ def test_info(regard: Run, folders: Folders) -> None:
 
 def test_trace_of_every_family(regard: Run, folders: Folders) -> None:
     for name, stacks in {"translator": ["encoder", "decoder"], "writer": ["stack"], "judge": ["stack"]}.items():
-        journey = json.loads(regard("trace", "I ate an apple.", "-m", folders[name], "--json").stdout)
-        assert {block["stack"] for block in journey["blocks"]} == set(stacks)
-        assert len(journey["blocks"]) == 2 * len(stacks)
-        assert len(journey["blocks"][0]["attention"]) == 4
-        for tokens, embedded in zip(journey["tokens"], journey["embeddings"], strict=True):
+        trace = json.loads(regard("trace", "I ate an apple.", "-m", folders[name], "--json").stdout)
+        assert {block["stack"] for block in trace["blocks"]} == set(stacks)
+        assert len(trace["blocks"]) == 2 * len(stacks)
+        assert len(trace["blocks"][0]["attention"]) == 4
+        for tokens, embedded in zip(trace["tokens"], trace["embeddings"], strict=True):
             assert len(tokens["pieces"]) == len(tokens["ids"]) == len(embedded["output_norms"])
-        assert bool(journey["labels"]) == (name == "judge")
-        assert bool(journey["next"]) == (name != "judge")
+        assert bool(trace["labels"]) == (name == "judge")
+        assert bool(trace["next"]) == (name != "judge")
 
 
 def test_trace_of_a_given_translation(regard: Run, folders: Folders) -> None:
     shown = regard("trace", "I ate an apple.", "--target", "Ich habe gegessen.", "-m", folders["translator"]).stdout
     for expected in ("source -> tokens", "target -> tokens", "encoder block 1", "decoder block 2", "cross 4", "logits"):
         assert expected in shown
+
+
+def test_a_model_with_several_target_languages_needs_one(regard: Run, tmp_path: Path) -> None:
+    """Without one, the translator in the box mixed two languages in one sentence."""
+    (tmp_path / "a").write_text("I am a student.\n")
+    for arguments in (("trace", "I am a student."), ("score", "a", "a"), ("evaluate", "a", "a")):
+        done = regard(*arguments, "-m", "box", code=2)
+        assert done.stderr == "regard: --to is required: this model translates into de, en, fr\n"
+    trace = json.loads(regard("trace", "I am a student.", "-m", "box", "--to", "de", "--json").stdout)
+    assert trace["tokens"][0]["pieces"][0] == ">>de<<"
 
 
 def test_no_line_ends_with_spaces(regard: Run, folders: Folders) -> None:
