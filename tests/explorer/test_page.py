@@ -18,7 +18,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    model = regard.load_translator().translator
+    model = regard.load_translator().model
     found = model.translations(["I am </script> Tom."], to="de")[0][0]
     return translation_page(model, "I am </script> Tom.", found, [Word("Ich", 0.9), Word("<b>", 0.1)], "a test")
 
