@@ -49,9 +49,7 @@ class Block(nn.Module):
         cross_residual: AddAndNorm | None = None,
     ) -> None:
         super().__init__()
-        assert (cross is None) == (cross_residual is None), (
-            "cross-attention comes with its residual"
-        )
+        assert (cross is None) == (cross_residual is None), "cross-attention comes with its residual"
         self.attention, self.attention_residual = attention, attention_residual
         self.cross, self.cross_residual = cross, cross_residual
         self.feedforward, self.feedforward_residual = feedforward, feedforward_residual

@@ -25,7 +25,6 @@ Decorated = Callable[..., Any]
 
 LINES_PER_BATCH = 256
 """Memory stays flat, however long the file."""
-MAX_ALTERNATIVES = 7
 
 
 class NamedPath(click.Path):
@@ -165,9 +164,10 @@ def search_options(command: Decorated, names: Iterable[str] = SEARCH_OPTIONS) ->
     return command
 
 
-def translation_options(command: Decorated) -> Decorated:
-    for names, kind, metavar, text in reversed(TRANSLATION_OPTIONS.values()):
-        option = click.option(*names, cls=Option, section="Translation", type=kind, metavar=metavar, help=text)
+def translation_options(command: Decorated, names: Iterable[str] = TRANSLATION_OPTIONS) -> Decorated:
+    for name in reversed(list(names)):
+        spellings, kind, metavar, text = TRANSLATION_OPTIONS[name]
+        option = click.option(*spellings, cls=Option, section="Translation", type=kind, metavar=metavar, help=text)
         command = option(command)
     return command
 
@@ -180,27 +180,29 @@ def option_name(field: str) -> str:
 def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """All options of a verb -> those of the translation, those of the search."""
     search = {name: value for name, value in given.items() if name not in TRANSLATION_OPTIONS}
-    return {name: given[name] for name in TRANSLATION_OPTIONS}, search
+    return {name: given.get(name) for name in TRANSLATION_OPTIONS}, search
 
 
 def make_translation_options(
-    given: dict[str, Any], search: dict[str, Any], *, links: bool = False
+    given: dict[str, Any], search: dict[str, Any], *, align: bool = False
 ) -> "TranslationOptions":
     from regard.translate.glossary import Glossary
     from regard.translate.options import TranslationOptions
 
-    for name, low, high in (("min_confidence", 0, 1), ("alternatives", 0, MAX_ALTERNATIVES)):
-        if given[name] is not None and not low <= given[name] <= high:
-            raise UsageError(f"{option_name(name)} must be in {low} … {high}, not {given[name]}")
-    return TranslationOptions(
-        to=given["to"],
-        source=given["origin"],
-        glossary=Glossary.read(given["glossary"]) if given["glossary"] else None,
-        min_confidence=given["min_confidence"] or 0.0,
-        alternatives=given["alternatives"] or 0,
-        align=links,
-        search={name: value for name, value in search.items() if name != "n_best"},
-    )
+    glossary = Glossary.read(given["glossary"]) if given["glossary"] else None
+    try:
+        return TranslationOptions(
+            to=given["to"],
+            source=given["origin"],
+            glossary=glossary,
+            min_confidence=given["min_confidence"] or 0.0,
+            alternatives=given["alternatives"] or 0,
+            align=align,
+            search={name: value for name, value in search.items() if name != "n_best"},
+        )
+    except UsageError as error:
+        field, _, rest = str(error).partition(" ")
+        raise UsageError(f"{option_name(field)} {rest}") from None
 
 
 def search_settings(model: "Model", given: dict[str, Any]) -> "SearchSettings":

@@ -1,7 +1,5 @@
 """regard translate"""
 
-import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,17 +34,24 @@ Examples:
 @click.argument("texts", nargs=-1)
 @options.box_option
 @options.device_option
-@click.option("-i", "--input", "source", type=options.PATH, help="Read lines from this file.")
-@click.option("-o", "--output", "target", type=options.PATH, help="Write to this file, when all is done.")
+@click.option("-i", "--input", "source", type=options.PATH, metavar="FILE", help="Translate the lines of this file.")
+@click.option("-o", "--output", "target", type=options.PATH, metavar="FILE", help="Write to this file, once complete.")
 @options.json_option
 @options.translation_options
-@click.option("--format", "form", type=click.Choice(["plain", "html", "markdown"]), default="plain", show_default=True)
-@click.option("--align", is_flag=True, help="Add which source word each target word comes from, as Moses' 0-0 1-2.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["plain", "html", "markdown"]),
+    default="plain",
+    show_default=True,
+    help="Markup of the texts.",
+)
+@click.option("--align", is_flag=True, help="Append the word alignment in Moses format: 0-0 1-2.")
 @click.option(
     "--as-is",
     is_flag=True,
-    help="One search for each line, as the model has it: nothing is split, kept out of it or tried again. "
-    "--n-best and sampling imply it.",
+    help="Search once per line: no sentence splitting, no protected spans, no retries. "
+    "Implied by --n-best and by sampling.",
 )
 @options.search_options
 def command(
@@ -59,98 +64,79 @@ def command(
     form: "Format",
     align: bool,
     as_is: bool,
-    **rest: Any,
+    **given: Any,
 ) -> None:
     """Translate TEXTS, or the lines of a file or of standard input.
 
-    One line in is one line out, in order; an empty line stays empty. Lines come out as soon as they are done.
-    Addresses, numbers, {placeholders} and the like come out as they went in. With --n-best, a line is: number of the
-    source line ||| translation ||| score.
+    Each line becomes one line, in order; empty lines stay empty. Lines are written as soon as they are translated.
+    Addresses, numbers, {placeholders} and the like stay unchanged. With --n-best, a line is: number of the source
+    line ||| translation ||| score.
     """
     options.check_output(target, source)
-    wished, search = options.split_options(rest)
-    interpreter = options.load_translator(directory, device)
-    options.search_settings(interpreter.model, search)
-    plain = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
-    if plain and (given := [name for name in ("glossary", "min_confidence", "alternatives") if wished[name]]):
-        raise UsageError(f"--{given[0].replace('_', '-')} does not go with --as-is, --n-best or --temperature")
+    translation, search = options.split_options(given)
+    translator = options.load_translator(directory, device)
+    options.search_settings(translator.model, search)
+    as_is = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
+    for name in ("glossary", "min_confidence", "alternatives"):
+        if as_is and translation[name]:
+            raise UsageError(f"{options.option_name(name)} does not work with --as-is, --n-best or --temperature")
     if align and form != "plain":
-        raise UsageError("--align is for plain text: of a line with markup, no words can be numbered")
-    wishes = options.make_translation_options(wished, search, links=align or as_json)
-    with output.line_writer(target) as say:
-        lines = options.read_texts(texts, source)
-        if plain:
-            found = searched(interpreter.model, lines, as_json, align, {"to": wishes.to, **search})
+        raise UsageError("--align needs plain text: words of a line with markup have no numbers")
+    wanted = options.make_translation_options(translation, search, align=align or as_json)
+    with output.line_writer(target) as write:
+        batches = options.read_texts(texts, source)
+        if as_is:
+            lines = search_lines(translator.model, batches, as_json, align, {"to": wanted.to, **search})
         else:
-            found = rendered(interpreter, lines, as_json, align, form, wishes)
-        for line in found:
-            say(line)
+            lines = translate_lines(translator, batches, as_json, align, form, wanted)
+        for line in lines:
+            write(line)
 
 
-# ---- text as people have it ----
+# ---- lines as documents ----
 
 
-def rendered(
-    interpreter: "DocumentTranslator",
+def translate_lines(
+    translator: "DocumentTranslator",
     batches: Iterable[list[options.InputText]],
     as_json: bool,
     align: bool,
     form: "Format",
-    wishes: "TranslationOptions",
+    wanted: "TranslationOptions",
 ) -> Iterator[str]:
     from regard.translate.formats.files import parse
 
-    interpreter.check(wishes)
+    translator.check(wanted)
     for batch in batches:
-        documents = [parse(line.text, form, source=wishes.source, target=wishes.to) for line in batch]
+        documents = [parse(line.text, form, source=wanted.source, target=wanted.to) for line in batch]
         with options.locate_errors(batch):
-            found = iter(
-                interpreter.translate_passages([one for document in documents for one in document.passages], wishes)
-            )
+            passages = [passage for document in documents for passage in document.passages]
+            results = iter(translator.translate_passages(passages, wanted))
         for line, document in zip(batch, documents, strict=True):
-            parts = [next(found) for _ in document.passages]
+            parts = [next(results) for _ in document.passages]
             text = document.render([part.passage for part in parts])
-            yield told(line.text, text, parts) if as_json else shown(line.text, text, parts, align)
+            yield json_line(line.text, text, parts) if as_json else text_line(line.text, text, parts, align)
 
 
-def told(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
-    """For programs: all that is known."""
-    from dataclasses import asdict
+def json_line(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
+    from regard.translate.result import line_as_dict
 
-    total = sum(len(part.text) for part in parts)
-    sure = sum(len(part.text) * part.confidence for part in parts) / total if total else 1.0
-    return output.json_line(
-        {
-            "source": source,
-            "text": text,
-            "confidence": round(sure, 4),
-            "from": parts[0].language if parts else None,
-            "to": parts[0].to if parts else None,
-            "notes": list(dict.fromkeys(note for part in parts for note in part.notes)),
-            "sentences": [asdict(sentence) for part in parts for sentence in part.sentences],
-        }
-    )
+    return output.json_line(line_as_dict(source, text, parts))
 
 
-def shown(source: str, text: str, parts: Sequence["TranslationResult"], align: bool) -> str:
+def text_line(source: str, text: str, parts: Sequence["TranslationResult"], align: bool) -> str:
     text = text.replace("\n", " ")
     if not align:
         return text
     from regard.decoding.align import moses
 
-    return f"{text} ||| {' '.join(moses(word_links(source.strip(), part)) for part in parts)}"
+    return f"{text} ||| {' '.join(moses(part.word_alignment(source.strip())) for part in parts)}"
 
 
-def word_links(source: str, part: "TranslationResult") -> set[tuple[int, int]]:
-    """Which word became which, words being what white space separates."""
-    here, there = ([found.start() for found in re.finditer(r"\S+", text)] for text in (source, part.text))
-    return {(bisect_right(here, a) - 1, bisect_right(there, c) - 1) for (a, _), (c, _) in part.links}
+# ---- lines as single searches ----
 
 
-# ---- as the model has it ----
-
-
-def searched(
+def search_lines(
     model: "TranslationModel",
     batches: Iterable[list[options.InputText]],
     as_json: bool,
@@ -159,31 +145,30 @@ def searched(
 ) -> Iterator[str]:
     number = 0
     for batch in batches:
-        full = [line for line in batch if line.text.strip()]
-        with options.locate_errors(full):
-            found = iter(model.translations([line.text for line in full], align=align, **search))
+        filled = [line for line in batch if line.text.strip()]
+        with options.locate_errors(filled):
+            found = iter(model.translations([line.text for line in filled], align=align, **search))
         for text, _ in batch:
-            yield from listed(number, text, next(found) if text.strip() else [], as_json, align, search)
+            translations = next(found) if text.strip() else []
+            yield from translation_lines(number, text, translations, as_json, align, search)
             number += 1
 
 
-def listed(
+def translation_lines(
     number: int, source: str, found: list["Translation"], as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
-    """The lines for one text."""
+    """The output for one source line: with n-best a line for each translation, or else one line."""
     if as_json:
         from dataclasses import fields
 
-        told = [{field.name: getattr(one, field.name) for field in fields(one) if field.repr} for one in found]
-        yield output.json_line({"source": source, "translations": told})
+        shown = [{field.name: getattr(one, field.name) for field in fields(one) if field.repr} for one in found]
+        yield output.json_line({"source": source, "translations": shown})
         return
-    several = (search.get("n_best") or 1) > 1
-    if not found and not several:
+    n_best = (search.get("n_best") or 1) > 1
+    if not found and not n_best:
         yield ""
     for one in found:
-        parts = [one.text]
-        if several:
-            parts = [str(number), one.text, f"{one.score:.4f}"]
+        parts = [str(number), one.text, f"{one.score:.4f}"] if n_best else [one.text]
         if align:
             from regard.decoding.align import moses
 

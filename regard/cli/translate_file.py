@@ -1,18 +1,19 @@
 """regard translate-file"""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from regard.cli import options, output
+from regard.errors import InputError
 from regard.plural import counted
+from regard.translate.formats import files
 
-AT_ONCE = 512
-"""Passages that are searched together: memory stays flat, and the bar moves."""
-SAMPLE = 20_000
-"""Characters of a file that its language is told from."""
+SEARCH_OPTIONS = [name for name in options.SEARCH_OPTIONS if name != "n_best"]
+TRANSLATION_OPTIONS = [name for name in options.TRANSLATION_OPTIONS if name != "alternatives"]
 
 
 @click.command(
@@ -23,46 +24,56 @@ Examples:
   regard translate-file film.en.srt -o film.de.srt --to de
   regard translate-file page.html -o seite.html --from en --to de
   regard translate-file messages.po -o de.po --to de --glossary terms.tsv
+  regard translate-file notes -o notizen --format markdown --to de
 """,
 )
 @click.argument("source", type=options.PATH)
-@click.option("-o", "--output", "target", type=options.PATH, required=True, help="The file to write, when all is done.")
+@click.option("-o", "--output", "target", type=options.PATH, required=True, metavar="FILE", help="Write to this file.")
 @options.box_option
 @options.device_option
-@options.translation_options
-@click.option("--format", "form", help="As which kind of file to read it, unless its name says so.")
-@options.search_options
-def command(source: Path, target: Path, directory: Path | None, device: str, form: str | None, **rest: Any) -> None:
-    """Translate the file SOURCE and keep its form: text, HTML, Markdown, subtitles (.srt, .vtt), .po, TMX and TSV."""
-    from regard.errors import InputError
-    from regard.translate.formats import files
+@partial(options.translation_options, names=TRANSLATION_OPTIONS)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(files.FORMATS)),
+    help="Format of the file. Default: from its name.",
+)
+@partial(options.search_options, names=SEARCH_OPTIONS)
+def command(
+    source: Path, target: Path, directory: Path | None, device: str, form: files.Format | None, **given: Any
+) -> None:
+    """Translate the file SOURCE and keep its format.
 
+    \b
+    plain      .txt            po    .po .pot
+    html       .html .xhtml    tmx   .tmx
+    markdown   .md             tsv   .tsv
+    subtitles  .srt .vtt
+    """
     options.check_output(target, source)
-    kind = form if form in files.FORMATS else files.format_of(Path(f"file.{form}") if form else source)
-    wished, search = options.split_options(rest)
-    text, encoding = files.read_text(source)
-    interpreter = options.load_translator(directory, device)
-    options.search_settings(interpreter.model, search)
-    wishes = options.make_translation_options(wished, search)
-    interpreter.check(wishes)
+    form = form or files.format_of(source)
+    text, encoding = files.read_text(source, form)
+    translation, search = options.split_options(given)
+    translator = options.load_translator(directory, device)
+    options.search_settings(translator.model, search)
+    wanted = options.make_translation_options(translation, search)
     try:
-        document = files.parse(text, kind, source=wishes.source, target=wishes.to)
+        document = files.parse(text, form, source=wanted.source, target=wanted.to)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
-    passages = document.passages
-    if wishes.source is None:  # once for all of it: "Menu" and "Version" by themselves are anybody's
-        sample = "\n".join(one.text for one in passages)[:SAMPLE]
-        wishes = replace(wishes, source=interpreter.source_language(sample, wishes))
-    found = []
-    with output.progress(len(passages)) as bar:
-        for start in range(0, len(passages), AT_ONCE):
-            found += interpreter.translate_passages(passages[start : start + AT_ONCE], wishes)
-            bar.update(len(found), "passages")
-    files.write_text(target, document.render([one.passage for one in found]), encoding)
-    sentences = [sentence for one in found for sentence in one.sentences]
-    kept = sum("kept" in one.notes or "abstained" in one.notes for one in sentences)
-    sure = sum(one.confidence for one in sentences) / max(len(sentences), 1)
+    if form == "tmx" and not translator.has_languages:  # the file needs the language's name, the model does not
+        wanted = replace(wanted, to=None)
+    translator.check(wanted)
+    from regard.translate.document import translate_document
+
+    with output.progress(len(document.passages)) as bar:
+        done = translate_document(translator, document, wanted, lambda count: bar.update(count, "passages"))
+    files.write_text(target, done.text, encoding)
+    if not done.sentences:
+        output.status(f"{target}: nothing to translate")
+        return
+    kept = f", source text kept for {done.kept:,}" if done.kept else ""
     output.status(
-        f"{target}: {counted(len(passages), 'passage')}, {counted(len(sentences), 'sentence')}, "
-        f"confidence {sure:.2f} on average" + (f", {kept:,} left as they were" if kept else "")
+        f"{target}: {counted(done.passages, 'passage')}, {counted(done.sentences, 'sentence')}, "
+        f"mean confidence {done.confidence:.2f}{kept}"
     )

@@ -39,6 +39,7 @@ MAX_SEGMENT_TOKENS = 100
 PIVOT = "en"
 """The language between two others that the model does not translate into each other directly."""
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
+TAG = re.compile(tag_piece(LANGUAGE.pattern), re.ASCII)
 
 Job = tuple[Segment, bool]
 """A segment, and whether to align it."""
@@ -148,15 +149,18 @@ class DocumentTranslator:
                 "which language to translate into?" if options.to is None else f"this model has no '{options.to}':"
             )
             raise UsageError(f"{problem} 'to' may be {', '.join(self.card.languages)}")
-        if self.card is None and options.to is not None and not self.has_tag(options.to):
-            raise UsageError(
-                f"{self.model.source}: this model cannot be asked for '{options.to}': it has no tag for that language; "
-                "omit 'to' if it translates into one language only"
-            )
+        if self.card is None and options.to is not None and not self._has_tag(options.to):
+            advice = "choose another" if self.has_languages else "it has only one target language: omit 'to'"
+            raise UsageError(f"{self.model.source}: this model cannot translate into '{options.to}'; {advice}")
         return search_settings(self.model.generation, options.search)
 
-    def has_tag(self, language: str) -> bool:
-        """Whether the model can be asked for this target language."""
+    @property
+    def has_languages(self) -> bool:
+        """Whether a target language can be chosen."""
+        tokenizer = self.model.tokenizer
+        return self.card is not None or any(map(TAG.fullmatch, tokenizer.pieces(range(tokenizer.vocab))))
+
+    def _has_tag(self, language: str) -> bool:
         return self.model.tokenizer.id_of(tag_piece(language)) is not None
 
     # ---- one source language ----
@@ -225,7 +229,7 @@ class DocumentTranslator:
         ]
 
     def _search(self, jobs: Sequence[Job], options: TranslationOptions) -> list[Candidate]:
-        tag = options.to if options.to is not None and self.has_tag(options.to) else None
+        tag = options.to if options.to is not None and self._has_tag(options.to) else None
         candidates = [
             Candidate(segment, tag, align, options.alternatives, self.confidence, self._detector_for(segment, options))
             for segment, align in jobs

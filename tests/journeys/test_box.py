@@ -82,6 +82,59 @@ def test_files(regard: Run, tmp_path: Path) -> None:
     assert said.count("%d") == 2
 
 
+def test_a_format_for_any_name(regard: Run, tmp_path: Path) -> None:
+    """The format also says how the file declares its encoding."""
+    (tmp_path / "page").write_bytes("<meta charset='iso-8859-1'><p>I am <code>Zoé</code>.</p>".encode("iso-8859-1"))
+    regard("translate-file", "page", "-o", "seite", "--to", "de", "--format", "html")
+    assert "Zoé" in (tmp_path / "seite").read_bytes().decode("iso-8859-1")
+
+
+def test_a_file_without_text(regard: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    done = regard("translate-file", "empty.txt", "-o", "leer.txt", "--to", "de")
+    assert "leer.txt: nothing to translate" in done.stderr
+    assert "confidence" not in done.stderr
+    assert (tmp_path / "leer.txt").read_text() == ""
+
+
+def test_a_file_may_be_sampled(regard: Run, tmp_path: Path) -> None:
+    """Also where a sentence needs a second search."""
+    (tmp_path / "a.txt").write_text("Ask {a}, {b} and {c} at {d} {e} {f}, or {g}.\n", encoding="utf-8")
+    for name in ("b.txt", "c.txt"):
+        regard("translate-file", "a.txt", "-o", name, "--to", "de", "--temperature", "0.8", "--seed", "3")
+    assert (tmp_path / "b.txt").read_text(encoding="utf-8") == (tmp_path / "c.txt").read_text(encoding="utf-8")
+
+
+def test_the_help_of_translate_file(regard: Run) -> None:
+    text = regard("translate-file", "--help").stdout
+    assert "[plain|subtitles|po|tmx|tsv|html|markdown]" in text
+    assert "--json" not in text
+
+
+def test_a_named_source_language(regard: Run) -> None:
+    """German is not translated into English because it was called English."""
+    assert regard("translate", "Der Hund schläft.", "--from", "en", "--to", "de").stdout == "Der Hund schläft.\n"
+    assert regard("translate", "The dog sleeps.", "--from", "en", "--to", "de").stdout == "Der Hund schläft.\n"
+
+
+def test_a_target_language_that_cannot_be_chosen(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    """A model without languages must not translate into its only one when asked for another."""
+    message = "cannot translate into 'fr'; it has only one target language"
+    assert message in regard("translate", "I ate.", "-m", folders["translator"], "--to", "fr", code=2).stderr
+    (tmp_path / "a.txt").write_text("I ate.\n")
+    arguments = ("translate-file", "a.txt", "-o", "b.txt", "-m", folders["translator"], "--to", "fr")
+    assert message in regard(*arguments, code=2).stderr
+    assert not (tmp_path / "b.txt").exists()
+
+
+def test_a_translation_memory_names_its_languages(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    """For any model: the file needs the name of the target language even if the model has only one."""
+    unit = '<tu><tuv xml:lang="en"><seg>I ate an apple.</seg></tuv></tu>'
+    (tmp_path / "a.tmx").write_text(f'<tmx version="1.4"><body>{unit}</body></tmx>')
+    regard("translate-file", "a.tmx", "-o", "b.tmx", "-m", folders["translator"], "--from", "en", "--to", "de")
+    assert '<tuv xml:lang="de">' in (tmp_path / "b.tmx").read_text()
+
+
 def test_a_glossary(regard: Run, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("station\tHaltepunkt\nfoo bar\n", encoding="utf-8")
     said = regard("translate", "Where is the station?", "--to", "de", "--glossary", "terms.tsv").stdout
@@ -95,9 +148,13 @@ def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:
         (2, "which language", "translate", "I am here."),
         (2, "de, en, fr", "translate", "I am here.", "--to", "es"),
         (2, "0 … 1", "translate", "x", "--to", "de", "--min-confidence", "7"),
-        (2, "does not go with", "translate", "x", "--to", "de", "--min-confidence", "0.5", "--as-is"),
+        (2, "does not work with", "translate", "x", "--to", "de", "--min-confidence", "0.5", "--as-is"),
         (4, "x.srt", "translate-file", "x.srt", "-o", "y.srt", "--to", "de"),
         (2, "x.doc", "translate-file", "x.doc", "-o", "y.doc", "--to", "de"),
+        (2, "'subtitles'", "translate-file", "x.srt", "-o", "y.srt", "--to", "de", "--format", "subtitle"),
+        (2, "--n-best", "translate-file", "x.srt", "-o", "y.srt", "--to", "de", "--n-best", "2"),
+        (2, "--alternatives", "translate-file", "x.srt", "-o", "y.srt", "--to", "de", "--alternatives", "2"),
+        (2, "-confidence must", "translate-file", "x.srt", "-o", "y.srt", "--to", "de", "--min-confidence", "2"),
         (4, "missing", "translate-file", "missing.srt", "-o", "y.srt", "--to", "de"),
         (2, "input and output are the same file", "translate-file", "x.srt", "-o", "x.srt", "--to", "de"),
         (2, "cannot translate", "translate", "x", "-m", folders["writer"]),

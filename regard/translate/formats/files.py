@@ -91,13 +91,13 @@ def parse(text: str, format: Format, *, source: str | None, target: str | None) 
     return document
 
 
-def read_text(path: Path) -> tuple[str, Encoding]:
-    """The text without its byte order mark, and what `write_text` needs to write one like it."""
+def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
+    """The text without its byte order mark, and the encoding for `write_text`. Default format: from the file's name."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    format = _named(path)
+    format = format or _named(path)
     declared = _declared(raw, DECLARATIONS[format]) if format in DECLARATIONS else UTF_8
     encoding = next((marked for marked in MARKED if raw.startswith(marked.mark)), declared)
     try:
