@@ -1,4 +1,4 @@
-"""Batches -> logits. Four families that stack one block; each file is a whole forward pass, top to bottom."""
+"""Batches -> logits. Four families that stack one block; each file is a complete forward pass, top to bottom."""
 
 from functools import reduce
 from importlib import import_module
@@ -31,23 +31,23 @@ __all__ = [
     "family_of",
 ]
 
-FAMILIES: dict[str, type[BlockConfig]] = {  # the complete list: nothing registers itself
+FAMILIES: dict[str, type[BlockConfig]] = {  # the complete list; there is no registry
     "seq2seq": Seq2SeqConfig,
     "encoder": EncoderConfig,
     "decoder": DecoderConfig,
     "vision": VisionConfig,
 }
-# imported when first asked for: settings are read without torch
+# imported on first use: settings are read without torch
 _HOMES = {"Seq2Seq": "seq2seq", "Encoder": "encoder", "Decoder": "decoder", "Vision": "vision"}
 
 
 def family_of(config: BlockConfig) -> str:
-    """The name under which this kind of settings stands in the table."""
+    """The family of these settings, a key of FAMILIES."""
     return next(name for name, kind in FAMILIES.items() if type(config) is kind)
 
 
 def build(config: BlockConfig) -> "Family":
-    """A model with these settings, its weights as torch made them; `initialize` or a checkpoint comes next."""
+    """Build a model with torch's default weights; `initialize` it or load a checkpoint next."""
     home = family_of(config)
     kind = next(name for name, module in _HOMES.items() if module == home)
     model: Family = __getattr__(kind)(config)

@@ -1,6 +1,6 @@
-"""What a model is made of, family by family: frozen settings, checked when they are made.
+"""The settings of each model family: frozen dataclasses, validated on creation.
 
-BlockConfig ── what every block needs
+BlockConfig ── settings of the block
 ├── Seq2SeqConfig   an encoder and a decoder (the paper's, Marian's)
 ├── TextConfig ──── one stack over text
 │   ├── EncoderConfig   BERT, RoFormer, sentence embeddings
@@ -21,60 +21,60 @@ Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "ali
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """One Transformer block, in numbers."""
+    """Settings of one Transformer block."""
 
     width: int
-    """Size of the residual stream."""
+    """Width of the residual stream."""
     heads: int
     """Query heads."""
     kv_heads: int | None = None
-    """Key/value heads; as many as query heads unless given. 1 is multi-query, between is grouped-query."""
+    """Key/value heads; default: the number of query heads. 1 is multi-query, in between is grouped-query."""
     head_width: int | None = None
-    """One head's width; width / heads unless given."""
+    """Width of one head; default: width / heads."""
     inner: int
-    """Inner width of the feed-forward part."""
+    """Inner width of the feed-forward layer."""
     activation: Activation = "relu"
-    """Of the feed-forward part; swiglu is the gated one."""
+    """Activation of the feed-forward layer; swiglu is gated."""
     norm: Norm = "layer"
     norm_eps: float = 1e-5
     norm_first: bool = False
-    """Pre-norm (with one more norm after the last block) rather than post-norm."""
+    """Pre-norm (with a final norm after the last block) instead of post-norm."""
     attention_bias: bool = True
     """Biases on the query, key and value projections."""
     attention_output_bias: bool = True
     feedforward_bias: bool = True
     dropout: float = 0.0
-    """On every part's output and on the embeddings, while training."""
+    """Dropout on the output of every part and on the embeddings, during training."""
 
     def __post_init__(self) -> None:
         check_choices(self)
         for name in ("width", "heads", "kv_heads", "head_width", "inner"):
             at_least(name, getattr(self, name), 1)
         if self.head_width is None and self.width % self.heads:
-            raise ConfigError(f"width {self.width} is no multiple of heads {self.heads}; give head_width as well")
+            raise ConfigError(f"width {self.width} is not a multiple of heads {self.heads}; set head_width too")
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise ConfigError(f"heads {self.heads} is no multiple of kv_heads {self.kv_heads}")
+            raise ConfigError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
         if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout {self.dropout} is not in 0 … 1")
+            raise ConfigError(f"dropout must be at least 0 and below 1, not {self.dropout}")
 
     @property
     def per_head_width(self) -> int:
-        """The head width, worked out."""
+        """The head width, with its default filled in."""
         return self.width // self.heads if self.head_width is None else self.head_width
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryScaling:
-    """How rotary positions are stretched beyond the context that was trained on."""
+    """Scaling of rotary positions beyond the context of pre-training."""
 
     kind: Literal["linear", "llama3"]
     factor: float
     low: float = 1.0
-    """llama3: pairs with fewer turns than this in the original context are slowed by the whole factor."""
+    """llama3: pairs with fewer turns than this in the original context are slowed down by the full factor."""
     high: float = 4.0
-    """llama3: pairs with more turns than this are left as they are."""
+    """llama3: pairs with more turns than this are unchanged."""
     original_context: int = 8192
-    """llama3: the context before stretching."""
+    """llama3: the context before scaling."""
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -87,19 +87,19 @@ class RotaryScaling:
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(BlockConfig):
-    """An encoder that reads, and a decoder that writes while looking at what was read."""
+    """An encoder, and a decoder that attends to its output."""
 
     vocab: int
-    """Pieces of the target side; of both sides where the embeddings are shared."""
+    """Size of the target vocabulary; of both sides if the embeddings are shared."""
     source_vocab: int | None = None
-    """Pieces of the source side, where it has a vocabulary of its own."""
+    """Size of the source vocabulary, if it is a separate one."""
     encoder_layers: int = 6
     decoder_layers: int = 6
     context: int = 512
-    """Longest source, and longest target."""
+    """Maximum length of the source and of the target."""
     positions: Positions = "sinusoidal"
     tied: Literal["none", "target", "all"] = "all"
-    """Which embeddings are one matrix: target input and output (two ways), or source as well (three ways)."""
+    """Embeddings that share one matrix: target input and output (two-way), or the source too (three-way)."""
     scale_embeddings: bool = True
     """Multiply embeddings by sqrt(width), as the paper does."""
     output_bias: bool = False
@@ -112,7 +112,7 @@ class Seq2SeqConfig(BlockConfig):
         at_least("decoder_layers", self.decoder_layers, 1)
         if self.tied == "all" and self.source_vocab not in (None, self.vocab):
             raise ConfigError(
-                "tied = 'all' needs one vocabulary for both sides; leave source_vocab out or tie 'target'"
+                "tied = 'all' needs one vocabulary for both sides; remove source_vocab or use tied = 'target'"
             )
 
 
@@ -130,42 +130,42 @@ class TextConfig(BlockConfig):
     embedding_norm: bool = False
     """A norm on the sum of the embeddings, before the first block (BERT)."""
     labels: tuple[str, ...] = ()
-    """Names of the classes, where the head is a classifier."""
+    """Names of the classes, if the head is a classifier."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_text(self.vocab, self.context, self.positions, self.per_head_width)
         at_least("layers", self.layers, 1)
         if self.rotary_scaling is not None and self.positions != "rotary":
-            raise ConfigError(f"rotary_scaling stretches rotary positions, but positions = '{self.positions}'")
+            raise ConfigError(f"rotary_scaling needs positions = 'rotary', not '{self.positions}'")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(TextConfig):
-    """Every token sees every other: BERT and its kin."""
+    """Every token attends to every other: BERT and similar models."""
 
     segments: int = 0
-    """Kinds of segments (BERT's sentence A and sentence B); 0 for none."""
+    """Number of segment types (BERT's sentence A and sentence B); 0 for none."""
     head: Literal["none", "masked_lm", "classifier"] = "none"
     pooler: Literal["none", "tanh", "relu", "gelu", "gelu_tanh", "silu"] = "none"
-    """A layer on the first token's state, before the classifier, with this activation (BERT's is tanh)."""
+    """Activation of a layer on the first token's state, before the classifier (BERT: tanh)."""
     pooling: Literal["mean", "first", "pooler"] = "mean"
-    """How the states become one vector in `embed`."""
+    """How `embed` turns the states into one vector."""
     normalize: bool = False
-    """Whether that vector is brought to length 1."""
+    """Whether to scale that vector to length 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("segments", self.segments, 0)
         if (self.head == "classifier") != bool(self.labels):
-            raise ConfigError("labels and head = 'classifier' go together")
+            raise ConfigError("head = 'classifier' needs labels, and labels need head = 'classifier'")
         if self.pooling == "pooler" and self.pooler == "none":
             raise ConfigError("pooling = 'pooler' needs a pooler")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(TextConfig):
-    """Every token sees those before it: GPT-2, Llama and their kin."""
+    """Every token attends to itself and earlier ones: GPT-2, Llama and similar models."""
 
     head: Literal["lm", "classifier"] = "lm"
     tied: bool = True
@@ -174,12 +174,12 @@ class DecoderConfig(TextConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.head == "classifier") != bool(self.labels):
-            raise ConfigError("labels and head = 'classifier' go together")
+            raise ConfigError("head = 'classifier' needs labels, and labels need head = 'classifier'")
 
 
 @dataclass(frozen=True, kw_only=True)
 class VisionConfig(BlockConfig):
-    """An encoder over the patches of an image, with a class token in front: ViT."""
+    """An encoder over the patches of an image and a class token before them: ViT."""
 
     layers: int
     image: int = 224
@@ -187,7 +187,7 @@ class VisionConfig(BlockConfig):
     patch: int = 16
     channels: int = 3
     labels: tuple[str, ...] = ()
-    """Names of the classes; without them the model gives states only."""
+    """Names of the classes; without them the model returns states."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,7 +203,7 @@ def at_least(name: str, value: int | None, least: int) -> None:
 
 
 def check_choices(settings: Any) -> None:
-    """A misspelt name must not build another model: `read` checks files, this checks what a program writes."""
+    """Check values set in code (`read` checks files): a misspelt name must not build another model."""
     for name, hint in get_type_hints(type(settings)).items():
         if get_origin(hint) is Literal:
             one_of(getattr(settings, name), get_args(hint), name)

@@ -1,4 +1,4 @@
-"""Decoder: every token sees those before it. GPT-2, Llama.
+"""Decoder: every token attends to itself and earlier ones. GPT-2, Llama.
 
     ids -> embeddings + positions -> [ the block ] x N -> logits of the next token
 
@@ -26,7 +26,7 @@ class Decoder(nn.Module):
         self.tie()
 
     def tie(self) -> None:
-        """The output projection is the embedding matrix, where it is configured so."""
+        """Make the output projection the embedding matrix, if configured."""
         if self.config.tied and self.config.head == "lm":
             self.output.weight = self.embedding.tokens.weight
 
@@ -40,7 +40,7 @@ class Decoder(nn.Module):
         cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Each new token's vector, having seen those before it. `present` is True where it is no padding."""
+        """The final state of each new token. `present` is False for padding. -> (B, L, D)"""
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
         may_attend, positions_BS = read_with(cache, present_BL)
         positions_BL = positions_BS[:, -ids_BL.shape[1] :]
@@ -57,7 +57,7 @@ class Decoder(nn.Module):
         cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Logits of the next token at each place (B, L, V); of a classifier, at the last real token (B, N)."""
+        """Logits of the next token at each position (B, L, V); for a classifier, logits of the labels (B, N)."""
         states = self.states(ids_BL, present_BL, cache, trace)
         if self.config.head == "classifier":
             states = states[:, -1] if present_BL is None else last_token(states, present_BL)

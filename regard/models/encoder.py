@@ -1,4 +1,4 @@
-"""Encoder: every token sees every other. BERT, RoFormer, sentence embeddings.
+"""Encoder: every token attends to every other. BERT, RoFormer, sentence embeddings.
 
     ids -> embeddings + positions -> [ the block ] x N -> head
 
@@ -29,7 +29,7 @@ class Encoder(nn.Module):
         self.tie()
 
     def tie(self) -> None:
-        """The masked-LM head's last matrix is the embedding matrix."""
+        """Make the output projection of the masked-LM head the embedding matrix."""
         if self.masked_lm is not None:
             self.masked_lm.output.weight = self.embedding.tokens.weight
 
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
         segments_BL: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Each token's vector in its context. `present` is True where a token is no padding. -> (B, L, D)"""
+        """The final state of each token. `present` is False for padding. -> (B, L, D)"""
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
         positions_BL = masks.positions(present_BL)
         may_attend = masks.padding(present_BL)
@@ -55,7 +55,7 @@ class Encoder(nn.Module):
         segments_BL: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Logits of the head: (B, L, V) of a masked LM, (B, N) of a classifier. Without a head, the states."""
+        """Logits of the head: (B, L, V) for a masked LM, (B, N) for a classifier. Without a head, the states."""
         out = self.states(ids_BL, present_BL, segments_BL, trace)
         if self.masked_lm is not None:
             out = self.masked_lm(out)
@@ -73,7 +73,7 @@ class Encoder(nn.Module):
         segments_BL: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """One vector for each text. -> (B, D)"""
+        """One vector per text. -> (B, D)"""
         states_BLD = self.states(ids_BL, present_BL, segments_BL, trace)
         match self.config.pooling:
             case "mean":

@@ -1,6 +1,6 @@
-"""What the text families share: how text enters, and [ the block ] x N. Settings in, parts out.
+"""Parts that the families share: the embedding of text, and [ the block ] x N. Settings in, parts out.
 
-This is the one place where a setting's name becomes a part.
+This is the only place that turns the names in the settings into parts.
 """
 
 import math
@@ -30,7 +30,7 @@ from regard.models.config import BlockConfig, Positions, RotaryScaling, TextConf
 
 
 class TextEmbedding(nn.Module):
-    """tokens (+ segments) + positions, then perhaps a norm."""
+    """tokens (+ segments) + positions, then an optional norm."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class TextEmbedding(nn.Module):
         if self.segments is not None:
             x_BLD = x_BLD + self.segments(torch.zeros_like(ids_BL) if segments_BL is None else segments_BL)
         if self.positions is not None:
-            where_BLD = self.positions(positions_BL)
-            note(trace, "positions", where_BLD)
-            x_BLD = x_BLD + where_BLD.to(x_BLD.dtype)
+            encoding_BLD = self.positions(positions_BL)
+            note(trace, "positions", encoding_BLD)
+            x_BLD = x_BLD + encoding_BLD.to(x_BLD.dtype)
         if self.norm is not None:
             x_BLD = self.norm(x_BLD)
         note(trace, "output", x_BLD)
@@ -70,7 +70,7 @@ class TextEmbedding(nn.Module):
 
 
 class Stack(nn.Module):
-    """[ the block ] x N, and a last norm where the blocks are pre-norm."""
+    """[ the block ] x N, and a final norm if the blocks are pre-norm."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Stack(nn.Module):
         cache: StackKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """`positions` are those of every key; the queries are the last of them (all, unless there is a cache)."""
+        """`positions` are those of all keys; the queries are the last of them (all of them without a cache)."""
         rotation = bias = None
         if positions_BS is not None:
             positions_BL = positions_BS[:, -x_BLD.shape[1] :]
@@ -120,7 +120,7 @@ class Stack(nn.Module):
         return x_BLD
 
 
-# ---- a setting's name -> a part -------------------------------------------------------------------------------
+# ---- settings -> parts ---------------------------------------------------------------------------------------
 
 
 def make_block(config: BlockConfig, *, cross: bool = False) -> Block:
@@ -164,7 +164,7 @@ def make_tokens(config: BlockConfig, vocab: int, *, scaled: bool) -> TokenEmbedd
 
 
 def make_added_positions(config: BlockConfig, positions: Positions, context: int) -> nn.Module | None:
-    """The positions that are added to the embeddings; rotary and ALiBi act inside attention instead."""
+    """Positions that are added to the embeddings; None for rotary and ALiBi, which act in attention."""
     match positions:
         case "sinusoidal":
             return Sinusoidal(config.width)
@@ -194,7 +194,7 @@ def make_stack(
 
 
 def make_embedding(config: TextConfig, *, segments: int = 0) -> TextEmbedding:
-    """How one text enters an encoder or a decoder."""
+    """The text embedding of an encoder or a decoder."""
     return TextEmbedding(
         config,
         make_tokens(config, config.vocab, scaled=config.scale_embeddings),
@@ -223,9 +223,9 @@ def make_rescale(scaling: RotaryScaling | None) -> Rescale | None:
 
 
 def read_with(cache: DecoderKVCache | None, present_BL: Tensor) -> tuple[Tensor | None, Tensor]:
-    """What a decoder's new tokens may look at, and where every token so far stands.
+    """The mask for a decoder's new tokens, and the positions of all tokens so far.
 
-    Padding costs a mask; without it (the usual case) one new token may look at everything, and that is no mask.
+    Without padding, the usual case, one new token may attend to every key and needs no mask.
     """
     present_BS = present_BL if cache is None else cache.read(present_BL)
     new, keys = present_BL.shape[1], present_BS.shape[1]

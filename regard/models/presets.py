@@ -1,4 +1,4 @@
-"""Sizes by name: the published models, and small ones for a laptop."""
+"""Model sizes by name: the published models, and small ones for a laptop."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from regard.config import did_you_mean
 from regard.errors import ConfigError
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, RotaryScaling, Seq2SeqConfig, VisionConfig
 
-# Vaswani et al. 2017: post-norm, sinusoids, embeddings tied three ways, about 37,000 pieces for English-German
+# Vaswani et al. 2017: post-norm, sinusoids, embeddings tied three ways, about 37,000 tokens for English-German
 _BASE = Seq2SeqConfig(vocab=37_000, width=512, heads=8, inner=2048, dropout=0.1, context=1024)
 
 # Devlin et al. 2018
@@ -65,7 +65,7 @@ _LLAMA31 = replace(
     rotary_scaling=RotaryScaling(kind="llama3", factor=8.0),
 )
 
-# Dosovitskiy et al. 2020, with ImageNet's thousand classes
+# Dosovitskiy et al. 2020, with ImageNet's 1,000 classes
 _VIT = VisionConfig(
     width=768,
     layers=12,
@@ -129,6 +129,6 @@ PRESETS: dict[str, BlockConfig] = {
 
 def preset(name: str) -> BlockConfig:
     if name not in PRESETS:
-        hint = did_you_mean(name, PRESETS) or f" - there are {', '.join(PRESETS)}"
+        hint = did_you_mean(name, PRESETS) or f"; choose one of {', '.join(PRESETS)}"
         raise ConfigError(f"unknown preset '{name}'{hint}")
     return PRESETS[name]

@@ -1,6 +1,6 @@
-"""Vision: an image is a sentence of patches. ViT.
+"""Vision: an encoder over the patches of an image. ViT.
 
-    pixels -> patches -> embeddings, a class token in front, + positions -> [ the block ] x N -> label
+    pixels -> patches -> embeddings, a class token before them, + positions -> [ the block ] x N -> label
 
 B batch  C channels  Y X height and width  P patches and the class token  D width  N labels
 """
@@ -28,10 +28,10 @@ class Vision(nn.Module):
         self.classifier = nn.Linear(config.width, len(config.labels)) if config.labels else None
 
     def tie(self) -> None:
-        """Nothing is shared here."""
+        """No weights are tied."""
 
     def states(self, pixels_BCYX: Tensor, trace: Trace | None = None) -> Tensor:
-        """A vector for the image (first) and for each patch. -> (B, P, D)"""
+        """The final state of the class token (first) and of each patch. -> (B, P, D)"""
         patches_BPD = self.patches(pixels_BCYX)
         note(trace, "embedding.patches", patches_BPD)
         first_B1D = self.class_token.expand(len(pixels_BCYX), 1, -1)
@@ -41,7 +41,7 @@ class Vision(nn.Module):
         return states_BPD
 
     def forward(self, pixels_BCYX: Tensor, trace: Trace | None = None) -> Tensor:
-        """Logits of the labels (B, N); without labels, the states."""
+        """Logits of the labels (B, N); without labels, the states (B, P, D)."""
         states_BPD = self.states(pixels_BCYX, trace)
         if self.classifier is None:
             return states_BPD

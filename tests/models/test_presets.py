@@ -27,7 +27,7 @@ def test_an_unknown_preset_suggests_the_nearest(wrong: str, near: str) -> None:
 
 
 def test_an_unknown_preset_that_is_near_to_nothing_names_them_all() -> None:
-    with pytest.raises(ConfigError, match=r"^unknown preset 'zzz' - there are transformer-base, .*, vit-small$"):
+    with pytest.raises(ConfigError, match=r"^unknown preset 'zzz'; choose one of transformer-base, .*, vit-small$"):
         preset("zzz")
 
 
