@@ -22,6 +22,42 @@ from regard.errors import ConfigError
 
 Settings = TypeVar("Settings")
 
+SYNONYMS = {
+    "updates": "epochs num_epochs max_epochs num_train_epochs steps max_steps train_steps iterations max_iters",
+    "lr": "learning_rate peak_lr max_lr",
+    "lr_floor": "min_lr",
+    "batch_tokens": "batch_size max_tokens_per_batch per_device_train_batch_size tokens_per_batch mini_batch",
+    "accumulate": "gradient_accumulation_steps accum_count update_freq batch_multiplier",
+    "warmup": "warmup_steps warmup_updates num_warmup_steps warmup_iters lr_warmup",
+    "schedule": "lr_scheduler lr_scheduler_type scheduler scheduling",
+    "clip": "grad_clip max_norm max_grad_norm clip_norm clip_grad_norm",
+    "betas": "adam_betas beta1 beta2",
+    "eps": "adam_eps adam_epsilon epsilon",
+    "weight_decay": "l2 l2_decay",
+    "label_smoothing": "label_smoothing_factor smoothing",
+    "optimizer": "optim",
+    "validate_every": "eval_every eval_steps eval_interval validation_freq valid_freq",
+    "save_every": "save_steps save_interval checkpoint_every save_freq",
+    "log_every": "logging_steps log_interval log_freq logging_freq",
+    "patience": "early_stopping_patience early_stopping",
+    "stop_on": "early_stopping_metric metric_for_best_model",
+    "moving_average": "ema ema_decay exponential_smoothing",
+    "dtype": "precision fp16 bf16 amp",
+    "width": "d_model hidden_size n_embd dim embed_dim embedding_dim hidden_dim model_dim",
+    "heads": "n_head n_heads num_heads num_attention_heads attention_heads nhead",
+    "kv_heads": "num_key_value_heads n_kv_heads",
+    "inner": "d_ff ffn_dim ff_size intermediate_size dim_feedforward ffn_embed_dim",
+    "layers": "n_layer n_layers num_layers num_hidden_layers depth",
+    "encoder_layers": "n_layer n_layers num_layers num_hidden_layers layers depth enc_layers num_encoder_layers",
+    "decoder_layers": "dec_layers num_decoder_layers",
+    "vocab": "vocab_size n_vocab num_merges",
+    "context": "block_size max_length max_position_embeddings n_positions max_seq_len",
+    "norm_first": "pre_norm normalize_before",
+    "beam": "beam_size num_beams",
+    "length_penalty": "lenpen alpha",
+}
+"""Our key -> what other toolkits call it. Spelling alone would suggest 'eps' for 'epochs'."""
+
 
 def read(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
     """Fill the dataclass `kind` from `raw`; `where` (a file, a table) opens every message."""
@@ -58,8 +94,10 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """' - did you mean 'x'?' if something is near, or else ''."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    """' - did you mean 'x'?' if a known word has the same meaning or a similar spelling, or else ''."""
+    words = list(known)
+    same = [key for key in words if word.lower() in SYNONYMS.get(key, "").split()]
+    near = same or difflib.get_close_matches(word, words, n=1)
     return f" - did you mean '{near[0]}'?" if near else ""
 
 
