@@ -93,6 +93,11 @@ class Bar:
         else:
             self.status(f"{done:,}/{self.total:,}  {text}")
 
+    def advance(self, done: int) -> None:
+        """Move the bar, keeping its text."""
+        if self.live:
+            self.rich.update(self.task, completed=done)
+
     def status(self, text: str) -> None:
         self.rich.console.print(text, markup=False, soft_wrap=True)
 

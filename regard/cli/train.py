@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,13 @@ Examples:
   regard train recipes/sample.toml runs/sample
   regard train recipes/multi30k-en-de.toml runs/en-de --set data.dir=multi30k --set train.updates=4000
   regard train --resume runs/en-de
+  regard train --resume runs/en-de --set train.updates=8000
   torchrun --standalone --nproc_per_node 2 -m regard train recipes/sample.toml runs/two
 """,
 )
 @click.argument("paths", nargs=-1, metavar="[RECIPE] RUN", type=options.PATH)
 @click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Override a setting of the recipe.")
-@click.option("--resume", is_flag=True, help="Continue RUN from its last valid checkpoint.")
+@click.option("--resume", is_flag=True, help="Continue RUN from its last valid checkpoint, or extend it.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
 def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model from RECIPE in a new directory RUN. The result is the model directory RUN/model."""
@@ -43,28 +45,31 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     capabilities.prepare()
     from regard.training.distributed import Workers
     from regard.training.recipe import load_recipe
-    from regard.training.run_directory import create_run, read_recipe
+    from regard.training.run_directory import check_resumable, create_run, failure_recorded, read_recipe, save_recipe
 
     if len(paths) != (1 if resume else 2):
         raise UsageError("give RECIPE and RUN to start a run, or --resume RUN to continue one")
-    if resume and overrides:
-        raise UsageError("--set is for a new run; a resumed run keeps its recipe")
     run = paths[-1]
-    recipe = read_recipe(run) if resume else load_recipe(paths[0], overrides)
+    if resume:
+        recipe = read_recipe(run, overrides)
+        check_resumable(run, recipe)
+    else:
+        recipe = load_recipe(paths[0], overrides)
     if recipe.start:
         recipe = replace(recipe, start=str(options.model_path(Path(recipe.start))))
-    if resume and (run / "model").exists():
-        raise UsageError(f"{run}: is finished; its model is {run / 'model'}")
     workers = Workers(recipe.train.parallel)
     chosen = resolve_device(device)
     resolve_dtype(recipe.train.dtype, chosen)  # complains about a dtype that this machine does not support
     if workers.single:
         threads.set_threads()
     with workers.process_group(chosen):
-        if not resume and workers.is_main:
-            create_run(run, recipe)
+        if workers.is_main and not resume:
+            create_run(run, recipe, output.status)
+        elif workers.is_main and overrides:
+            save_recipe(run, recipe)
         workers.barrier()
-        progress = train_run(recipe, run, workers, chosen, resume)
+        with failure_recorded(run) if workers.is_main else nullcontext():
+            progress = train_run(recipe, run, workers, chosen, resume)
     code = 0 if progress.stopped_by is None else 128 + progress.stopped_by
     if not workers.single:
         workers.exit(code)
@@ -95,6 +100,7 @@ def train_run(recipe: "Recipe", run: Path, workers: "Workers", device: "torch.de
             device=device,
             workers=workers,
             report=lambda record: show(record, bar),
+            on_update=bar.advance,
             locate=prepared.locate,
         )
         progress = train(job, resume=resume)
@@ -111,16 +117,18 @@ def train_run(recipe: "Recipe", run: Path, workers: "Workers", device: "torch.de
 
 
 def show(record: dict[str, Any], bar: Any) -> None:
-    """Print a record of the log."""
+    """Print a record of the log. Both losses are shown as nll: the training loss itself has label smoothing."""
     match record["kind"]:
         case "train":
             bar.update(
                 record["update"],
-                f"loss {record['loss']:.3f}  lr {record['rate']:.2g}  {record['tokens_per_second']:,.0f} tokens/s",
+                f"nll {record['nll']:.3f}  lr {record['rate']:.2g}  {record['tokens_per_second']:,.0f} tokens/s",
             )
         case "valid":
             measured = (
-                f"loss {record['loss']:.3f}, BLEU {record['bleu']:.2f}" if "loss" in record else "no validation data"
+                f"validation nll {record['loss']:.3f}, BLEU {record['bleu']:.2f}"
+                if "loss" in record
+                else "no validation data"
             )
             bar.status(f"update {record['update']:,}, epoch {record['epoch'] + 1}: {measured}")
             for sample in record.get("samples", [])[:1]:

@@ -1,5 +1,6 @@
 """From the checkpoints of a run to a model directory."""
 
+import shutil
 from pathlib import Path
 
 from regard.errors import TrainingError
@@ -16,11 +17,19 @@ from regard.weights.tensors import build_model
 
 
 def export_model(run: Path, recipe: Recipe) -> list[Path]:
-    """Write run/model, the mean of the checkpoints that the recipe asks for; return these checkpoints."""
+    """Write run/model, the mean of the checkpoints that the recipe asks for; return these checkpoints.
+
+    The model of a run that was extended is replaced.
+    """
     paths = checkpoint.chosen(run / STATE, recipe.train.average, best=recipe.train.average_best)
     if not paths:
         raise TrainingError(f"{run}: there is no validated checkpoint to make a model of")
-    write_mean(run / MODEL, recipe, run, paths)
+    draft = run / f".{MODEL}.new"
+    shutil.rmtree(draft, ignore_errors=True)
+    write_mean(draft, recipe, run, paths)
+    if (run / MODEL).exists():
+        shutil.rmtree(run / MODEL)
+    draft.rename(run / MODEL)
     return paths
 
 

@@ -173,6 +173,12 @@ def _tokenizer(recipe: Recipe, run: Path, say: Say) -> Tokenizer:
             return (getattr(pair, name) for pair in training_pairs(recipe.data, Stats()))
 
         learned = learn(recipe.tokenizer, side("source"), side("target"))
+        pieces = min(learned.vocab, learned.vocab_target)
+        if pieces < recipe.tokenizer.vocab:
+            say(
+                f"warning: [tokenizer] vocab = {recipe.tokenizer.vocab:,} is too large for this text, which has only "
+                f"{pieces:,} pieces that repeat; a smaller vocab sees every piece more often"
+            )
         with new_directory(folder) as draft:
             learned.save(draft)
     tokenizer = text.load(folder)

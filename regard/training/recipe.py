@@ -1,12 +1,12 @@
-"""A recipe: everything about a run in one TOML file, nothing of it in code.
+"""A recipe: one TOML file with every setting of a run.
 
 seed = 1
-start = "…"   a model directory to go on from, if not from nothing
-[data]        which files, how they are filtered        regard/data
-[tokenizer]   how words are cut                         regard/text/learn.py
-[model]       a preset and what differs from it         regard/models
-[train]       how it learns                             settings.py
-[decode]      how it is searched, in validation and as its own default afterwards    regard/decoding
+start = "…"   a model directory to start from; without it, training starts from random weights
+[data]        files and filters                                         regard/data
+[tokenizer]   how text is split into pieces                             regard/text/learn.py
+[model]       a preset, and the settings that differ from it            regard/models
+[train]       optimizer, schedule, batches, stopping                    settings.py
+[decode]      the search settings that the trained model has as defaults    regard/decoding
 """
 
 import tomllib
@@ -20,9 +20,19 @@ from regard.data.sources import DataSettings
 from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, UsageError
 from regard.models.config import Seq2SeqConfig
-from regard.models.presets import preset
+from regard.models.presets import PRESETS, preset
 from regard.text.learn import TokenizerSettings
 from regard.training.settings import TrainSettings
+
+RENAMED = {
+    "train": {
+        "agreement": "rdrop_alpha",
+        "risk": "mrt_weight",
+        "risk_width": "mrt_samples",
+        "bad_loss": "on_nonfinite",
+    },
+}
+"""Table -> old key -> its name today. A recipe file must use today's; runs made before may have the old ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,55 +41,75 @@ class Recipe:
     train: TrainSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     model: dict[str, Any] = field(default_factory=dict)
-    """`preset`, and the settings of its family that differ from it; the vocabulary comes from the tokenizer."""
+    """`preset`, and the settings that differ from it. The vocabulary comes from the tokenizer."""
     decode: SearchSettings = field(default_factory=SearchSettings)
     seed: int = 1
     start: str = ""
-    """A model directory to go on from, with its weights, its settings and its tokenizer; without it, training begins
-    with random weights and a tokenizer that is learnt."""
+    """A model directory to start from: its weights, settings and tokenizer. Without it, training starts from random
+    weights and learns a tokenizer."""
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe, with `table.key=value` from the command line laid over it."""
+    """Read a recipe file, with `table.key=value` overrides from the command line."""
     raw = load_toml(path)
     for override in overrides:
-        _lay_over(raw, override)
+        set_value(raw, override)
+    for table, names in RENAMED.items():
+        for old, new in names.items():
+            if isinstance(raw.get(table), Mapping) and old in raw[table]:
+                raise ConfigError(f"{path}: [{table}] '{old}' is now '{new}'")
     recipe = read(Recipe, raw, str(path))
     if not 0 <= recipe.seed < 2**63:
-        raise ConfigError(f"seed must be in 0 … 2^63, not {recipe.seed}")
-    if recipe.train.stop_on != "none" and not recipe.data.valid and recipe.data.split is None:
-        raise ConfigError(f"stop_on = '{recipe.train.stop_on}' needs data to validate on: [data] valid = …")
+        raise ConfigError(f"{path}: seed must be at least 0 and below 2^63, not {recipe.seed}")
+    check_validation(recipe)
     if recipe.start:
-        _check_started(recipe)
+        _check_start(recipe)
     else:
-        model_config(recipe, vocab=1000)  # so that a mistake in [model] is found before hours of work
+        model_config(recipe, vocab=1000)  # finds a mistake in [model] before hours of tokenizing
     return recipe
 
 
-def _check_started(recipe: Recipe) -> None:
-    """Sizes and pieces are those of the model that training starts from."""
+def read_saved_recipe(raw: Mapping[str, Any], where: str) -> Recipe:
+    """Read the recipe that a run has saved, also one with keys that were renamed since."""
+    tables = {
+        name: {RENAMED[name].get(key, key): value for key, value in table.items()} if name in RENAMED else table
+        for name, table in raw.items()
+    }
+    return read(Recipe, tables, where)
+
+
+def check_validation(recipe: Recipe) -> None:
+    """Early stopping needs validation pairs."""
+    if recipe.train.stop_on != "none" and not recipe.data.valid and recipe.data.split is None:
+        raise ConfigError(f"stop_on = '{recipe.train.stop_on}' needs data to validate on: [data] valid = …")
+
+
+def _check_start(recipe: Recipe) -> None:
+    """Sizes and tokenizer come from the model that training starts from."""
     if fixed := recipe.model.keys() - {"dropout"}:
-        raise ConfigError(f"[model] {min(fixed)} comes from start = '{recipe.start}'; only dropout is free")
+        raise ConfigError(f"[model] {min(fixed)} comes from start = '{recipe.start}'; only dropout can be set")
     if replace(recipe.tokenizer, dropout=0.0) != TokenizerSettings():
-        raise ConfigError(f"[tokenizer] comes from start = '{recipe.start}'; only dropout is free")
+        raise ConfigError(f"[tokenizer] comes from start = '{recipe.start}'; only dropout can be set")
 
 
 def model_config(recipe: Recipe, vocab: int, source_vocab: int | None = None) -> Seq2SeqConfig:
-    """The model's settings: those of the preset, with the recipe's own over them."""
-    own = dict(recipe.model)
-    base = preset(str(own.pop("preset", "transformer-small")))
+    """The model's config: the preset with the recipe's changes."""
+    changes = dict(recipe.model)
+    base = preset(str(changes.pop("preset", "transformer-small")))
     if not isinstance(base, Seq2SeqConfig):
-        raise ConfigError(f"[model] preset '{recipe.model['preset']}' is no translation model")
+        choices = ", ".join(name for name in PRESETS if isinstance(preset(name), Seq2SeqConfig))
+        raise ConfigError(f"[model] '{recipe.model['preset']}' is not a translation preset; choose one of {choices}")
     for key in ("vocab", "source_vocab"):
-        if key in own:
+        if key in changes:
             raise ConfigError(f"[model] {key} comes from the tokenizer; set it in [tokenizer] instead")
     sizes = {"vocab": vocab, "source_vocab": source_vocab}
-    if source_vocab is not None and "tied" not in own:
-        own["tied"] = "target"  # two vocabularies cannot share one matrix
-    return read(Seq2SeqConfig, plain(base) | own | sizes, "[model]")
+    if source_vocab is not None and "tied" not in changes:
+        changes["tied"] = "target"  # two vocabularies cannot share one matrix
+    return read(Seq2SeqConfig, plain(base) | changes | sizes, "[model]")
 
 
-def _lay_over(raw: dict[str, Any], override: str) -> None:
+def set_value(raw: dict[str, Any], override: str) -> None:
+    """Apply one `table.key=value`."""
     name, equals, text = override.partition("=")
     if not equals or not all(name.split(".")):
         raise UsageError(f"--set takes table.key=value, not '{override}'")
@@ -88,12 +118,12 @@ def _lay_over(raw: dict[str, Any], override: str) -> None:
     for step in tables:
         table = table.setdefault(step, {})
         if not isinstance(table, Mapping):
-            raise UsageError(f"--set {override}: '{step}' is no table")
+            raise UsageError(f"--set {override}: '{step}' is not a table")
     table[key] = _toml_value(text)
 
 
 def _toml_value(text: str) -> Any:
-    """A value as TOML spells it; what is no TOML is taken as text, so that paths need no quotes."""
+    """Parse a TOML value. Anything else is taken as text, so that paths need no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

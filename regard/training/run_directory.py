@@ -8,8 +8,12 @@ run/recipe.json      the resolved recipe, read by `--resume` and `regard average
     state/           checkpoints
     log.jsonl        metrics
     model/           the trained model
+    failed.txt       why the run failed, if it did before its first checkpoint
 """
 
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.config import load_json, plain, read
@@ -17,36 +21,100 @@ from regard.errors import InputError, ModelError, OutputError, TaskError, Traini
 from regard.io import new_directory, write_json
 from regard.models.config import Seq2SeqConfig
 from regard.text import tokenizer as text
-from regard.training.recipe import Recipe
+from regard.training import checkpoint
+from regard.training.recipe import Recipe, check_validation, read_saved_recipe, set_value
 from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
 from regard.weights.tensors import build_model, parameters
 
 RECIPE, SPLIT_DATA, START, TOKENIZER = "recipe.json", "data", "start", "tokenizer"
-CACHE, STATE, MODEL = "cache", "state", "model"
+CACHE, STATE, MODEL, FAILED = "cache", "state", "model", "failed.txt"
+CHANGEABLE = (
+    *("updates", "validate_every", "save_every", "log_every", "stop_on", "patience"),
+    *("average", "average_best", "on_nonfinite"),
+)
+"""Keys of [train] that a resumed run may change: no other can change without the checkpoints losing their meaning."""
 
 
-def create_run(run: Path, recipe: Recipe) -> None:
-    """Make the directory of a new run."""
-    if run.exists():
+def create_run(run: Path, recipe: Recipe, say: Callable[[str], None]) -> None:
+    """Make the directory of a new run. A run that failed before its first checkpoint is started over."""
+    failed = (run / FAILED).is_file() and not checkpoint.checkpoints(run / STATE)
+    if run.exists() and not failed:
         raise UsageError(f"{run} already exists; continue it with --resume, remove it, or choose another name")
     _check_files(recipe)
+    if failed:
+        say(f"{run}: failed before its first checkpoint; starting over")
+        for inside in run.iterdir():
+            if inside.is_dir() and inside.name != CACHE:  # the token cache checks by itself whether it still applies
+                shutil.rmtree(inside)
+        _fill(run, recipe)
+        (run / FAILED).unlink()
+        return
     try:
         run.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{run}: cannot be created ({error.strerror})") from None
     with new_directory(run) as draft:
-        write_json(draft / RECIPE, plain(recipe))
-        if recipe.start:
-            _copy_start(recipe, draft / START)
+        _fill(draft, recipe)
 
 
-def read_recipe(run: Path) -> Recipe:
-    """The recipe of an existing run."""
+def _fill(run: Path, recipe: Recipe) -> None:
+    if recipe.start:
+        _copy_start(recipe, run / START)
+    write_json(run / RECIPE, plain(recipe))
+
+
+@contextmanager
+def failure_recorded(run: Path) -> Iterator[None]:
+    """If the block fails before the first checkpoint, leave a note that allows the run to be started over."""
+    (run / FAILED).unlink(missing_ok=True)
+    try:
+        yield
+    except BaseException as error:
+        if not checkpoint.checkpoints(run / STATE):
+            with suppress(OSError):  # a full disk must not hide the error itself
+                (run / FAILED).write_text(f"{error or type(error).__name__}\n", encoding="utf-8")
+        raise
+
+
+def read_recipe(run: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of an existing run, with the changes that a resumed run may make."""
     path = run / RECIPE
     if not path.is_file():
         raise TrainingError(f"{run}: is not a training run; there is no {RECIPE}")
-    return read(Recipe, load_json(path), str(path))
+    saved = read_saved_recipe(load_json(path), str(path))
+    if not overrides:
+        return saved
+    raw = plain(saved)
+    for override in overrides:
+        name = override.partition("=")[0]
+        if name not in (f"train.{key}" for key in CHANGEABLE):
+            choices = ", ".join(CHANGEABLE)
+            raise UsageError(f"--set {name}: cannot change when a run is resumed; in [train], these can: {choices}")
+        set_value(raw, override)
+    recipe = read_saved_recipe(raw, "--set")
+    check_validation(recipe)
+    if (recipe.train.stop_on == "loss") != (saved.train.stop_on == "loss"):
+        metric = "loss" if saved.train.stop_on == "loss" else "BLEU"
+        raise UsageError(f"--set train.stop_on: the checkpoints of this run were compared by {metric}")
+    return recipe
+
+
+def check_resumable(run: Path, recipe: Recipe) -> None:
+    """Complain about a run that is finished, or further than its last update."""
+    saved = checkpoint.checkpoints(run / STATE)
+    if not saved or not (saved[-1] / checkpoint.PROGRESS).is_file():
+        return
+    progress = checkpoint.read_progress(saved[-1])
+    if recipe.train.updates < progress.update:
+        raise UsageError(f"{run}: has {progress.update:,} updates already; train.updates must be at least that")
+    if checkpoint.is_finished(recipe.train, progress) and (run / MODEL).exists():
+        more = "extend it with --set train.updates=N"
+        raise UsageError(f"{run}: is finished after {progress.update:,} updates; its model is {run / MODEL}; {more}")
+
+
+def save_recipe(run: Path, recipe: Recipe) -> None:
+    write_json(run / RECIPE, plain(recipe))
 
 
 def read_start(run: Path) -> Checkpoint | None:

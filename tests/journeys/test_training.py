@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -165,12 +166,63 @@ def test_a_lost_worker_stops_all_and_the_run_goes_on(tmp_path: Path) -> None:
     assert fingerprint(run) == fingerprint(straight)
 
 
+def test_a_run_that_failed_before_its_first_checkpoint_is_started_over(regard: Run, tmp_path: Path) -> None:
+    """The name is free again for a corrected recipe, and the run is as if nothing had happened before."""
+    brief = settings(*BRIEF[:4], "train.updates=2", "train.validate_every=2", "train.warmup=1")
+    failed = regard("train", RECIPE, "run", *brief, "--set", "data.max_tokens=2000", code=3)
+    assert "max_tokens" in failed.stderr
+    assert "max_tokens" in (tmp_path / "run" / "failed.txt").read_text()
+    again = regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400")
+    assert "failed before its first checkpoint; starting over" in again.stderr
+    assert not (tmp_path / "run" / "failed.txt").exists()
+    regard("train", RECIPE, "fresh", *brief, "--set", "tokenizer.vocab=400")
+    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "fresh")
+    assert "already exists" in regard("train", RECIPE, "run", *brief, code=2).stderr
+
+
+def test_a_finished_run_is_extended(regard: Run, tmp_path: Path) -> None:
+    """From 6 updates to 10, and the same weights as 10 in one go: this schedule does not depend on their number."""
+    brief = settings(*SMALL, "train.warmup=2", "train.validate_every=2", "train.average=1")
+    regard("train", RECIPE, "long", *brief, *settings("train.updates=10"))
+    regard("train", RECIPE, "run", *brief, *settings("train.updates=6"))
+    before = fingerprint(tmp_path / "run")
+    assert "extend it with --set train.updates" in regard("train", "--resume", "run", code=2).stderr
+    regard("train", "--resume", "run", "--set", "train.updates=10")
+    assert before != fingerprint(tmp_path / "run") == fingerprint(tmp_path / "long")
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["train"]["updates"] == 10
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == sorted(
+        path.name for path in (tmp_path / "long").iterdir()
+    )
+
+
+def test_the_bar_moves_with_every_update_and_losses_are_comparable(
+    regard: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr("regard.cli.output.Bar.advance", lambda bar, done: seen.append(done))
+    brief = settings(*SMALL, "train.updates=5", "train.warmup=1", "train.log_every=5", "train.validate_every=5")
+    shown = regard("train", RECIPE, "run", *brief).stderr
+    assert seen == [1, 2, 3, 4, 5]
+    assert re.search(r"5/5  nll \d", shown), "not the loss with label smoothing beside one without"
+    assert re.search(r"validation nll \d", shown)
+
+
+def test_a_vocabulary_that_the_text_cannot_fill(regard: Run) -> None:
+    brief = settings(*SMALL, "train.updates=1", "train.warmup=1", "train.validate_every=1")
+    assert (
+        "vocab = 400,000 is too large"
+        in regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400000").stderr
+    )
+    assert "too large" not in regard("train", RECIPE, "other", *brief).stderr
+
+
 def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for code, said, *arguments in (
         (2, "already exists", RECIPE, "there"),
         (2, "RECIPE", "x"),
-        (2, "keeps its recipe", "--resume", straight, "--set", "seed=2"),
+        (2, "seed: cannot change when a run is resumed", "--resume", straight, "--set", "seed=2"),
+        (2, "has 24 updates already", "--resume", straight, "--set", "train.updates=20"),
         (7, "is not a training run", "--resume", "there"),
         (3, "did you mean 'updates'", RECIPE, "x", "--set", "train.update=3"),
         (3, "did you mean 'transformer-tiny'", RECIPE, "x", "--set", "model.preset=transformer-tin"),

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.errors import ConfigError, UsageError
 from regard.training.recipe import load_recipe
+from regard.training.run_directory import read_recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
@@ -22,3 +24,74 @@ def test_every_recipe_can_be_read(path: Path) -> None:
 def test_recipes_that_it_speaks_of_are_there(path: Path) -> None:
     for other in re.findall(r"recipes/[\w-]+\.toml", path.read_text(encoding="utf-8")):
         assert (ROOT / other).is_file()
+
+
+SAVED = """
+{"data": {"dir": ".", "train": [{"source": "a", "target": "b", "tsv": null, "columns": [1, 2], "jsonl": null,
+"keys": ["source", "target"], "weight": 1.0, "tag": null, "language": null}], "valid": [], "split": null,
+"max_tokens": 256, "max_ratio": null, "deduplicate": true, "placeholders": 0.0, "bad_lines": "error",
+"longest_line": 100000}, "train": {"updates": 60, "batch_tokens": 1024, "accumulate": 1, "replicas": 0,
+"optimizer": "adamw", "lr": 0.005, "schedule": "inverse_sqrt", "warmup": 10, "decay": 0, "lr_floor": 0.0,
+"betas": [0.9, 0.98], "eps": 1e-09, "weight_decay": 0.0, "clip": 1.0, "label_smoothing": 0.1, "agreement": 2.0,
+"risk": 0.0, "risk_width": 4, "average": 2, "average_best": false, "moving_average": 0.0, "validate_every": 30,
+"save_every": 0, "stop_on": "none", "patience": 10, "bad_loss": "skip", "dtype": "float32", "parallel": "ddp",
+"log_every": 1}, "tokenizer": {"kind": "bpe", "vocab": 500, "joint": true, "dropout": 0.0, "tags": []},
+"model": {"preset": "transformer-tiny", "dropout": 0.1}, "decode": {"beam": 4, "n_best": 1, "length_penalty": 1.0,
+"length_form": "plain", "patience": null, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0,
+"repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0, "no_repeat_ngram": 0, "min_new": 0,
+"max_new": null, "favour": [], "seed": null}, "seed": 1, "start": ""}
+"""
+"""recipe.json as regard wrote it before its keys were renamed."""
+
+
+def test_a_run_from_before_the_renaming_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_text(SAVED)
+    train = read_recipe(tmp_path).train
+    assert (train.rdrop_alpha, train.mrt_samples, train.on_nonfinite) == (2.0, 4, "skip")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("agreement", "rdrop_alpha"), ("risk", "mrt_weight"), ("risk_width", "mrt_samples"), ("bad_loss", "on_nonfinite")],
+)
+def test_an_old_key_in_a_recipe_names_the_new_one(old: str, new: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{old}' is now '{new}'"):
+        load_recipe(ROOT / "recipes" / "sample.toml", [f"train.{old}=1"])
+
+
+@pytest.mark.parametrize(
+    ("key", "ours"),
+    [
+        ("train.epochs", "updates"),
+        ("train.max_steps", "updates"),
+        ("train.learning_rate", "lr"),
+        ("train.batch_size", "batch_tokens"),
+        ("train.warmup_steps", "warmup"),
+        ("train.grad_clip", "clip"),
+        ("model.d_model", "width"),
+        ("model.num_layers", "encoder_layers"),
+        ("model.n_head", "heads"),
+        ("tokenizer.vocab_size", "vocab"),
+        ("decode.num_beams", "beam"),
+    ],
+)
+def test_a_key_of_another_toolkit_suggests_ours(key: str, ours: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{ours}'"):
+        load_recipe(ROOT / "recipes" / "sample.toml", [f"{key}=1"])
+
+
+@pytest.mark.parametrize("key", ["train.lr", "data.dir", "seed", "model.width"])
+def test_a_resumed_run_cannot_change_what_its_weights_depend_on(tmp_path: Path, key: str) -> None:
+    (tmp_path / "recipe.json").write_text(SAVED)
+    with pytest.raises(UsageError, match=f"{key}: cannot change when a run is resumed"):
+        read_recipe(tmp_path, [f"{key}=1"])
+
+
+def test_a_resumed_run_may_run_longer(tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_text(SAVED)
+    recipe = read_recipe(tmp_path, ["train.updates=90", "train.patience=3"])
+    assert (recipe.train.updates, recipe.train.patience) == (90, 3)
+    assert recipe.train.rdrop_alpha == 2.0
+    (tmp_path / "recipe.json").write_text(SAVED.replace('"valid": []', '"valid": [{"tsv": "x"}]'))
+    with pytest.raises(UsageError, match="compared by BLEU"):
+        read_recipe(tmp_path, ["train.stop_on=loss"])
