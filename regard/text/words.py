@@ -1,4 +1,4 @@
-"""Pieces -> words: which word of the text, as white space cuts it, each piece belongs to."""
+"""Pieces -> words: which word of the text, split at white space, each piece belongs to."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,23 +8,23 @@ UNSPACED = re.compile(
 )
 """Thai and Lao, Burmese, Khmer, kana, Han: no spaces between words, so anything may stand next to a letter."""
 NO_WORD = -1
-"""For pieces that stand for no part of the text."""
-SPACES = ("▁", "Ġ")
-"""How sentencepiece and byte-level BPE spell the space before a word."""
+"""For pieces that are no part of the text."""
+SPACES = ("▁", "Ġ", " ")
+"""The space before a word, as spelled by sentencepiece, byte-level BPE and regard's own unigram tokenizers."""
 
 
-def _letters_of_bytes() -> dict[str, int]:
-    """How byte-level BPE spells bytes: those that can be seen as Latin-1 has them, others by letters from 256 on."""
-    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in seen]
-    return {chr(byte): byte for byte in seen} | {chr(256 + i): byte for i, byte in enumerate(others)}
+def _byte_letters() -> dict[str, int]:
+    """How byte-level BPE spells bytes: printable ones as in Latin-1, the others as letters from 256 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
-BYTES = _letters_of_bytes()
+BYTES = _byte_letters()
 
 
 def readable(piece: str) -> str:
-    """A piece as people write it: ĠSchÃ¼ler is " Schüler". What does not spell whole characters stays as it is."""
+    """A piece as people write it: ĠSchÃ¼ler is " Schüler". A piece that is not whole characters stays unchanged."""
     try:
         return bytes(BYTES[letter] for letter in piece).decode("utf-8")
     except (KeyError, UnicodeDecodeError):
@@ -32,7 +32,7 @@ def readable(piece: str) -> str:
 
 
 def word_numbers(pieces: Sequence[str], ids: Sequence[int], special: Collection[int | None]) -> list[int]:
-    """The number of each piece's word, from 0. A piece that begins with a space begins a word; so does the first."""
+    """The number of each piece's word, from 0. The first piece and each piece that begins with a space begin a word."""
     numbers: list[int] = []
     word = NO_WORD
     for piece, token in zip(pieces, ids, strict=True):
