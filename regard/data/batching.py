@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.data.corpus import Corpus, Lengths
 from regard.data.ragged import Ints, Ragged, padded
 from regard.errors import ConfigError
-from regard.text.subword_dropout import draw
+from regard.text.subword_dropout import random_bits
 
 WINDOW = 64
 """Batches that are sorted by length together: more is less padding, fewer is more chance."""
@@ -179,7 +179,7 @@ def drawn(ends: Sequence[int], weights: Sequence[float], seed: int, epoch: int) 
         if weight == 1 or not size:
             parts.append(np.arange(start, end))
             continue
-        deck = np.argsort(draw(seed, FILE, file, np.arange(size)), kind="stable")
+        deck = np.argsort(random_bits(seed, FILE, file, np.arange(size)), kind="stable")
         # What an epoch cannot take a part of, a later one takes whole: a tenth of three rows is one in some of them.
         # As a fraction: in floating point, three times 0.3 of fifty rows are 44.99.
         share = size * Fraction(str(weight))
@@ -190,7 +190,7 @@ def drawn(ends: Sequence[int], weights: Sequence[float], seed: int, epoch: int) 
 
 def plan(rows: Ints, lengths: Lengths, tokens: int, seed: int, epoch: int) -> Plan:
     """`rows` (some may be there twice) as batches of at most so many tokens."""
-    rows = rows[np.argsort(draw(seed, epoch, SHUFFLE, np.arange(len(rows))), kind="stable")]
+    rows = rows[np.argsort(random_bits(seed, epoch, SHUFFLE, np.arange(len(rows))), kind="stable")]
     source, target = lengths.source[rows], lengths.target[rows]
     size = np.maximum(source, target)
     window = max(1, int(WINDOW * tokens / max(float(size.mean()), 1.0))) if len(size) else 1
@@ -204,7 +204,7 @@ def plan(rows: Ints, lengths: Lengths, tokens: int, seed: int, epoch: int) -> Pl
         left = here[cuts[-1] if cuts else 0 :]
     if len(left):
         batches.append(left)
-    order = np.argsort(draw(seed, epoch, ORDER, np.arange(len(batches))), kind="stable")
+    order = np.argsort(random_bits(seed, epoch, ORDER, np.arange(len(batches))), kind="stable")
     batches = [batches[number] for number in order]
     ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     return Plan(rows[np.concatenate(batches)] if batches else rows, ends)

@@ -16,7 +16,7 @@ from numpy.lib.format import open_memmap
 
 from regard.data.ragged import Ints, Ragged, sums, take
 from regard.data.stats import Stats
-from regard.text.subword_dropout import VARIANTS, Bits, draw
+from regard.text.subword_dropout import VARIANTS, Bits, random_bits
 
 ABOUT = "about.json"
 FORMAT = 1
@@ -82,10 +82,14 @@ class Corpus:
     def rows(self, rows: Ints, seed: int, epoch: int) -> tuple[Ragged, Ragged]:
         """Source and target of these rows, as they are cut in this epoch; both end with the end of the text."""
         rows = np.asarray(rows, np.int64)
-        return self._source.rows(rows, draw(seed, epoch, 0)), self._target.rows(rows, draw(seed, epoch, 1))
+        return self._source.rows(rows, random_bits(seed, epoch, 0)), self._target.rows(
+            rows, random_bits(seed, epoch, 1)
+        )
 
     def _work_out_lengths(self, seed: int, epoch: int) -> Lengths:
-        return Lengths(self._source.all_lengths(draw(seed, epoch, 0)), self._target.all_lengths(draw(seed, epoch, 1)))
+        return Lengths(
+            self._source.all_lengths(random_bits(seed, epoch, 0)), self._target.all_lengths(random_bits(seed, epoch, 1))
+        )
 
 
 class _Plain:
@@ -127,7 +131,7 @@ class _Varied(_Plain):
         """The cut of each word of the rows, and how many tokens each row has."""
         words = super().rows(rows, chance)
         place = np.arange(len(words.flat)) - np.repeat(words.starts, words.lengths)
-        bits = draw(chance, np.repeat(rows, words.lengths), place)
+        bits = random_bits(chance, np.repeat(rows, words.lengths), place)
         first = words.flat.astype(np.int64) * (VARIANTS + 1)
         cuts = first + 1 + (bits % np.uint64(VARIANTS)).astype(np.int64)
         lengths = sums(self._cut_lengths[cuts], words.lengths)

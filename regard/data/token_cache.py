@@ -31,7 +31,7 @@ from regard.data.sources import DataSettings, training_pairs
 from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError, OutputError
 from regard.io import create, new_directory, write_json
-from regard.text.subword_dropout import Sampler
+from regard.text.subword_dropout import SubwordDropout
 from regard.text.tokenizer import Tokenizer, tag_piece
 
 MOST_WORDS = 1 << 20
@@ -209,7 +209,7 @@ class _Side:
         }
         self._lengths = _Column(folder / f"{name}_lengths.raw", np.uint32)
         if self.sampler:
-            self._plain = lru_cache(1 << 16)(self.sampler.plain)
+            self._plain = lru_cache(1 << 16)(self.sampler.tokenize)
 
     def __enter__(self) -> "_Side":
         return self
@@ -225,7 +225,7 @@ class _Side:
             return ids, len(ids)
         codes: list[int] = []
         length = 0
-        for word in self.sampler.words(text):
+        for word in self.sampler.split_words(text):
             known = self._words.get(word)
             if known is None and len(self._words) < MOST_WORDS and self.sampler.varies(word):
                 known = self._words[word] = self._vocab + len(self._words), len(self._plain(word))
@@ -252,14 +252,14 @@ class _Side:
         if self.sampler:
             self._finish_table(self.sampler)
 
-    def _finish_table(self, sampler: Sampler) -> None:
+    def _finish_table(self, sampler: SubwordDropout) -> None:
         """The cuts of every code: of a token itself, of a word the plain one and the others."""
         lengths = [np.ones((self._vocab, sampler.variants + 1), np.uint16)]
         words = list(self._words)
         with _Column(self._folder / f"{self._name}_table.ids", self._small) as table:
             table.extend(np.repeat(np.arange(self._vocab), sampler.variants + 1))
             for start in range(0, len(words), REPORT_EVERY):
-                cuts = sampler.cuts(words[start : start + REPORT_EVERY])
+                cuts = sampler.segmentations(words[start : start + REPORT_EVERY])
                 table.extend(cuts.ids)
                 lengths.append(cuts.lengths.astype(np.uint16))
         whole = np.concatenate(lengths).reshape(-1)
@@ -267,12 +267,12 @@ class _Side:
         np.save(self._folder / f"{self._name}_table_starts.npy", np.cumsum(whole, dtype=np.int64) - whole)
 
 
-def _sampler(tokenizer: Tokenizer, side: str, dropout: float) -> Sampler:
+def _sampler(tokenizer: Tokenizer, side: str, dropout: float) -> SubwordDropout:
     contents = tokenizer.contents
     content = contents.get("tokenizer.json") or contents.get(f"{side}_tokenizer.json")
     if content is None:
         raise ConfigError("dropout needs a tokenizer that regard has learnt; this one came from elsewhere")
-    return Sampler(content, dropout)
+    return SubwordDropout(content, dropout)
 
 
 class _Column:

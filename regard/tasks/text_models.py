@@ -74,7 +74,7 @@ class EncoderModel(TextModel):
 
     def _to_embed(self, one: str) -> Sequence[int]:
         not_empty(one)
-        return self._ids(self.tokenizer.encode_to_embed(one, self.network.config.context))
+        return self._ids(self.tokenizer.encode_truncated(one, self.network.config.context))
 
     @torch.inference_mode()
     def fill(self, text: str, *, top: int = 5) -> list[list[TokenProbability]]:

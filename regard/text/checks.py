@@ -1,15 +1,15 @@
-"""What every tokenizer refuses, before it is handed to a library that would crash or pass over it."""
+"""Checks before a tokenizer library is called, which would crash or ignore the problem."""
 
 from collections.abc import Sequence
 
 from regard.errors import InputError
 
 UNDECODED = range(0xDC80, 0xDD00)
-"""What Python makes of the bytes 0x80 to 0xFF of an argument or a file name that is not UTF-8 (PEP 383)."""
+"""How Python decodes the bytes 0x80 to 0xFF of an argument or a file name that is not UTF-8 (PEP 383)."""
 
 
 def check_text(text: str) -> None:
-    """A Python str may hold half of a surrogate pair (from broken JSON or the command line); no tokenizer can."""
+    """Refuse half of a surrogate pair: a Python str can hold it (broken JSON, command line), a tokenizer cannot."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -23,7 +23,7 @@ def check_text(text: str) -> None:
 
 
 def check_ids(ids: Sequence[int], vocab: int) -> None:
-    """`tokenizers` passes over an unknown id without a word; sentencepiece reads a neighbour's."""
+    """Refuse ids outside the vocabulary: `tokenizers` skips them silently, sentencepiece reads another piece."""
     for position, number in enumerate(ids):
         if not 0 <= number < vocab:
             raise InputError(f"id {number} at position {position} is outside the vocabulary, 0 to {vocab - 1}")

@@ -1,4 +1,4 @@
-"""source_tokenizer.json and target_tokenizer.json -> tokens: a vocabulary for each language."""
+"""source_tokenizer.json and target_tokenizer.json -> tokens: one vocabulary per language."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,35 +6,35 @@ from pathlib import Path
 from regard.errors import TokenizerError
 from regard.text import files
 from regard.text.hf_tokenizer import HFTokenizer
-from regard.text.tokenizer_config import FILES as SETTINGS_FILES
+from regard.text.tokenizer_config import FILES as CONFIG_FILES
 
 SOURCE_FILE, TARGET_FILE = "source_tokenizer.json", "target_tokenizer.json"
 ROLES = ("pad", "start", "end", "unknown")
 
 
 class DualTokenizer:
-    """One tokenizer for the text that is read, another for the text that is written."""
+    """One tokenizer for the source, another for the target."""
 
     mask: int | None = None
 
     def __init__(self, contents: Mapping[str, bytes], directory: Path):
-        """`contents`: the files by name, both tokenizers among them; `directory` is used in messages only."""
+        """`contents`: the files by name, with both tokenizers; `directory` is used in messages only."""
         self._files = dict(contents)
         self._source = HFTokenizer(contents, directory, SOURCE_FILE)
         self._target = HFTokenizer(contents, directory, TARGET_FILE)
-        for role in ROLES:  # a model's config.json has one of each for encoder and decoder
-            ours, theirs = getattr(self._source, role), getattr(self._target, role)
-            if ours != theirs:
+        for role in ROLES:  # a model's config.json has one of each, for encoder and decoder together
+            source, target = getattr(self._source, role), getattr(self._target, role)
+            if source != target:
                 raise TokenizerError(
-                    f"{directory / TARGET_FILE}: its {role} token has the id {theirs}, "
-                    f"but in {SOURCE_FILE} it has {ours}"
+                    f"{directory / TARGET_FILE}: its {role} token has the id {target}, "
+                    f"but in {SOURCE_FILE} it has {source}"
                 )
         self.pad, self.start, self.end, self.unknown = (getattr(self._source, role) for role in ROLES)
         self.vocab, self.vocab_target = self._source.vocab, self._target.vocab
 
     @classmethod
     def load(cls, directory: Path) -> "DualTokenizer":
-        return cls(files.read(directory, [SOURCE_FILE, TARGET_FILE], SETTINGS_FILES), directory)
+        return cls(files.read_files(directory, [SOURCE_FILE, TARGET_FILE], CONFIG_FILES), directory)
 
     @property
     def contents(self) -> Mapping[str, bytes]:
@@ -43,7 +43,7 @@ class DualTokenizer:
     def encode(self, text: str) -> list[int]:
         return self._source.encode(text)
 
-    def encode_to_embed(self, text: str, context: int) -> list[int]:
+    def encode_truncated(self, text: str, context: int) -> list[int]:
         return self.encode(text)
 
     def encode_target(self, text: str) -> list[int]:
@@ -62,4 +62,4 @@ class DualTokenizer:
         return self._source.id_of(piece)
 
     def save(self, directory: Path) -> None:
-        files.write(directory, self._files)
+        files.write_files(directory, self._files)

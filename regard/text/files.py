@@ -1,7 +1,7 @@
-"""A tokenizer's files: read whole, checked, and written back byte for byte.
+"""A tokenizer's files: read, checked, and written back byte for byte.
 
-They are kept in memory as they were read (tens of megabytes for the largest vocabularies), so that `save`
-gives back exactly what was loaded, even if the directory has since moved or is the one written to.
+Their contents stay in memory (tens of megabytes for the largest vocabularies), so that `save` writes exactly what was
+loaded, even if the directory has moved since or is the one written to.
 """
 
 import contextlib
@@ -15,26 +15,26 @@ from regard.errors import OutputError, TokenizerError
 from regard.io import write_bytes
 
 
-def read(directory: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, bytes]:
+def read_files(directory: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, bytes]:
     """File name -> content; an optional file may be absent."""
-    names = [*required, *(name for name in optional if is_there(directory / name))]
+    names = [*required, *(name for name in optional if exists(directory / name))]
     return {name: _read(directory / name) for name in names}
 
 
-def is_there(path: Path) -> bool:
-    return os.path.lexists(path)  # a dangling link counts: to pass over it would hide a broken download
+def exists(path: Path) -> bool:
+    return os.path.lexists(path)  # a dangling link counts: ignoring it would hide a broken download
 
 
-def text_of(raw: bytes, path: Path) -> str:
+def decode_text(raw: bytes, path: Path) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{path}: is not UTF-8 text (byte {error.start})") from None
 
 
-def json_of(raw: bytes, path: Path) -> dict[str, Any]:
+def parse_json(raw: bytes, path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(text_of(raw, path))
+        value = json.loads(decode_text(raw, path))
     except (ValueError, RecursionError) as error:
         raise TokenizerError(f"{path}: is not valid JSON ({one_line(error)})") from None
     if not isinstance(value, dict):
@@ -42,8 +42,8 @@ def json_of(raw: bytes, path: Path) -> dict[str, Any]:
     return value
 
 
-def write(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Each file appears under its name complete or not at all."""
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write each file atomically."""
     for name, content in files.items():
         path = directory / name
         try:
@@ -54,8 +54,8 @@ def write(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 @contextlib.contextmanager
-def blame(path: Path) -> Iterator[None]:
-    """Turn whatever a tokenizer library raises into one line that names the file it was built from.
+def tokenizer_errors(path: Path) -> Iterator[None]:
+    """Turn any error of a tokenizer library into a TokenizerError: one line that names the file.
 
     A Rust panic arrives as `pyo3_runtime.PanicException`, which is not an `Exception` and cannot be
     imported; a tokenizer.json with a missing template token is enough to cause one.
@@ -64,7 +64,7 @@ def blame(path: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise  # KeyboardInterrupt and its kin
+            raise  # KeyboardInterrupt and the like
         raise TokenizerError(f"{path}: cannot be used as a tokenizer ({one_line(error)})") from None
 
 
@@ -76,6 +76,6 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise TokenizerError(f"{path}: is missing, this tokenizer cannot work without it") from None
+        raise TokenizerError(f"{path}: is missing, and the tokenizer needs it") from None
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from None

@@ -1,7 +1,7 @@
 """tokenizer.json -> tokens, with the Rust library `tokenizers`: WordPiece, byte-level BPE, Unigram and the rest.
 
-The file is taken at its word. `transformers` 5 rebuilds normaliser, splitter and decoder in Python for
-some classes (Llama, BERT, GPT-2) and ignores the file's; for the published files both give the same.
+The file decides. `transformers` 5 rebuilds normalizer, pre-tokenizer and decoder in Python for some classes (Llama,
+BERT, GPT-2) and ignores those of the file; for the published files both give the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,51 +13,53 @@ from tokenizers.models import BPE
 from regard.errors import InputError, TokenizerError
 from regard.text import files
 from regard.text.checks import check_ids, check_text
-from regard.text.tokenizer_config import FILES as SETTINGS_FILES
-from regard.text.tokenizer_config import Settings, clean_up, settings_of
+from regard.text.tokenizer_config import FILES as CONFIG_FILES
+from regard.text.tokenizer_config import TokenizerConfig, clean_up, read_tokenizer_config
 
 MAIN_FILE = "tokenizer.json"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 class HFTokenizer:
-    """One vocabulary for all that goes in and comes out."""
+    """One vocabulary for source and target."""
 
     def __init__(self, contents: Mapping[str, bytes], directory: Path, main: str = MAIN_FILE):
-        """`contents`: the files by name, `main` among them; `directory` is used in messages only."""
+        """`contents`: the files by name, with `main`; `directory` is used in messages only."""
         self._files = dict(contents)
         self._path = directory / main
-        settings = settings_of(contents, directory)
-        text = files.text_of(contents[main], self._path)
-        with files.blame(self._path):
+        config = read_tokenizer_config(contents, directory)
+        text = files.decode_text(contents[main], self._path)
+        with files.tokenizer_errors(self._path):
             self._tokenizer = Tokenizer.from_str(text)
-            # all-MiniLM's file cuts at 128 tokens and pads up to 128; here length is the pipeline's business
+            # all-MiniLM's file truncates and pads to 128 tokens; here the caller decides on lengths
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
-            _add(self._tokenizer, settings)
-            self._tokenizer.encode_special_tokens = settings.split_special
+            _add_tokens(self._tokenizer, config)
+            self._tokenizer.encode_special_tokens = config.split_special
             ids = self._tokenizer.get_vocab(with_added_tokens=True)
-        _check_added(ids, settings, self._path)
+        _check_added(ids, config, self._path)
         if not ids:
             raise TokenizerError(f"{self._path}: its vocabulary is empty")
         is_bpe = isinstance(self._tokenizer.model, BPE)
-        self._longest = settings.longest
-        self._cleans_up = settings.clean_up and (settings.clean_up_bpe or not is_bpe)
+        self._max_length = config.max_length
+        self._cleans_up = config.clean_up and (config.clean_up_bpe or not is_bpe)
         self.vocab = self.vocab_target = max(ids.values()) + 1
         self._has_gaps = len(set(ids.values())) < self.vocab
-        self.pad = settings.role("pad", ids)
-        self.start = settings.role("start", ids)
-        self.end = settings.role("end", ids)
-        self.unknown = settings.role("unknown", ids)
-        self.mask = settings.role("mask", ids)
-        try:  # what it puts around a text, it puts around none: a wrong template shows itself here
+        self.pad = config.role("pad", ids)
+        self.start = config.role("start", ids)
+        self.end = config.role("end", ids)
+        self.unknown = config.role("unknown", ids)
+        self.mask = config.role("mask", ids)
+        try:  # the special tokens around an empty text: a wrong template fails here
             self.decode(self.encode(""))
         except InputError as error:
-            raise TokenizerError(f"{self._path}: puts a token around a text that it does not have ({error})") from None
+            raise TokenizerError(
+                f"{self._path}: its template has a token that its vocabulary lacks ({error})"
+            ) from None
 
     @classmethod
     def load(cls, directory: Path) -> "HFTokenizer":
-        return cls(files.read(directory, [MAIN_FILE], SETTINGS_FILES), directory)
+        return cls(files.read_files(directory, [MAIN_FILE], CONFIG_FILES), directory)
 
     @property
     def contents(self) -> Mapping[str, bytes]:
@@ -65,18 +67,18 @@ class HFTokenizer:
 
     def encode(self, text: str) -> list[int]:
         check_text(text)
-        with files.blame(self._path):
+        with files.tokenizer_errors(self._path):
             ids: list[int] = self._tokenizer.encode(text).ids
         return ids
 
-    def encode_to_embed(self, text: str, context: int) -> list[int]:
-        if self._longest is None:
+    def encode_truncated(self, text: str, context: int) -> list[int]:
+        if self._max_length is None:
             return self.encode(text)
         check_text(text)
-        with files.blame(self._path):
+        with files.tokenizer_errors(self._path):
             special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
             encoding = self._tokenizer.encode(text, add_special_tokens=False)
-            encoding.truncate(max(min(self._longest, context) - special, 0))
+            encoding.truncate(max(min(self._max_length, context) - special, 0))
             ids: list[int] = self._tokenizer.post_process(encoding).ids
         return ids
 
@@ -86,8 +88,8 @@ class HFTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         check_ids(ids, self.vocab)
         if self._has_gaps:
-            self.pieces(ids)  # complains; the library would leave the id out
-        with files.blame(self._path):
+            self.pieces(ids)  # raises for a gap; the library would skip the id
+        with files.tokenizer_errors(self._path):
             text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return clean_up(text) if self._cleans_up else text
 
@@ -103,30 +105,30 @@ class HFTokenizer:
         return number
 
     def save(self, directory: Path) -> None:
-        files.write(directory, self._files)
+        files.write_files(directory, self._files)
 
     def _piece(self, number: int) -> str:
         piece: str | None = self._tokenizer.id_to_token(number)
         if piece is None:
-            raise InputError(f"id {number} is a gap in the vocabulary of {self._path}: no token has it")
+            raise InputError(f"id {number} is not used in the vocabulary of {self._path}")
         return piece
 
 
-def _add(tokenizer: Tokenizer, settings: Settings) -> None:
-    """Tokens that the settings list and tokenizer.json does not know as added, in the order of their ids."""
+def _add_tokens(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
+    """Add the tokens that the config lists and tokenizer.json does not, in the order of their ids."""
     known = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    for token, entry in sorted(settings.added.items(), key=lambda item: int(item[1]["id"])):
+    for token, entry in sorted(config.added.items(), key=lambda item: int(item[1]["id"])):
         flags = {flag: entry[flag] for flag in FLAGS if flag in entry}
-        if flags or token not in known:  # added_tokens.json has no flags, those of tokenizer.json stand
-            tokenizer.add_tokens([AddedToken(token, **({"special": token in settings.special} | flags))])
+        if flags or token not in known:  # added_tokens.json has no flags: those of tokenizer.json apply
+            tokenizer.add_tokens([AddedToken(token, **({"special": token in config.special} | flags))])
             known.add(token)
-    # a special token without an id stays a plain text: transformers would give it one that the model has no row for
-    special = [t for t in settings.special if t not in known and tokenizer.token_to_id(t) is not None]
+    # a special token without an id stays plain text: transformers would give it an id that the model has no row for
+    special = [t for t in config.special if t not in known and tokenizer.token_to_id(t) is not None]
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
 
 
-def _check_added(ids: Mapping[str, int], settings: Settings, path: Path) -> None:
-    for token, entry in settings.added.items():
+def _check_added(ids: Mapping[str, int], config: TokenizerConfig, path: Path) -> None:
+    for token, entry in config.added.items():
         if ids.get(token) != entry["id"]:
             raise TokenizerError(
                 f"{path}: gives {token!r} the id {ids.get(token)}, "

@@ -1,14 +1,14 @@
-"""Texts -> a tokenizer that was learnt from them.
+"""Texts -> a tokenizer learned from them.
 
-Both kinds cut any text at the borders of words, numbers and punctuation (GPT-2's rule) and then each word into
-pieces. A space belongs to the word after it, and one is put before the first word, so that a word looks the same
-everywhere. Nothing is normalised and nothing is unknown: what is encoded comes back exactly, whatever it is.
+Both kinds split a text into words, numbers and punctuation (GPT-2's rule) and then each word into pieces. A space
+belongs to the word after it, and the first word gets one too, so that a word looks the same everywhere. Nothing is
+normalized and nothing is unknown: any text comes back exactly.
 
-bpe       words as bytes, pairs of pieces merged in the order they were learnt
-unigram   words as characters, the likeliest pieces; a character without a piece becomes its bytes
+bpe       words as bytes; pairs of pieces are merged in the order in which they were learned
+unigram   words as characters; the most likely pieces; a character without a piece becomes its bytes
 
 The same texts and settings give the same files, byte for byte. That is why `sentencepiece` learns the unigram
-pieces: the trainer of `tokenizers` starts from a hash table in random order, and no two of its runs agree.
+pieces: the trainer of `tokenizers` starts from a hash table in random order, and its runs differ.
 """
 
 import io
@@ -30,50 +30,52 @@ from regard.text.files import one_line
 from regard.text.hf_tokenizer import MAIN_FILE, HFTokenizer
 from regard.text.tokenizer import tag_piece
 
-SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # ids 0 to 3; <unk> is there for formats that want one, and never comes out
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # ids 0 to 3; <unk> exists for formats that need one, and is never used
 END = "</s>"
-# Letters, digits and the rest never share a word, so no text can be cut to "<s>", ">>de<<" or "<0x41>" by mistake.
+# Letters, digits and the rest never share a word, so no text can become "<s>", ">>de<<" or "<0x41>" by mistake.
 WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 RESERVED = set("\t\n\r\0▁")
-"""What sentencepiece uses itself; words with them are cut by the pieces learnt from others."""
-LEAST_COUNT = 2
+"""Characters that sentencepiece uses itself; words with them use the pieces learned from other words."""
+MIN_PAIR_COUNT = 2
 """A pair that occurs once teaches nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """How texts become tokens."""
+    """[tokenizer] of a recipe: how texts become tokens."""
 
     kind: Literal["bpe", "unigram"] = "bpe"
     vocab: int = 10_000
-    """Pieces in all, special ones and bytes included; a small corpus may give fewer."""
+    """Total number of pieces, with special ones and bytes; a small corpus may give fewer."""
     joint: bool = True
-    """One vocabulary for both languages, or one for each."""
+    """One vocabulary for both languages, or one per language."""
     dropout: float = 0.0
-    """Training only: the chance that a merge (bpe) or a piece (unigram) is passed over, so that words vary."""
+    """Training only: the probability that a merge (bpe) or a piece (unigram) is skipped, so that segmentations vary."""
     tags: tuple[str, ...] = ()
-    """Target languages of a model that has several: 'de' becomes the piece >>de<< in front of the source."""
+    """Target languages of a model with several: 'de' becomes the piece >>de<< before the source."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+            raise ConfigError(f"dropout must be at least 0 and less than 1, not {self.dropout}")
         if len(set(self.tags)) < len(self.tags):
-            raise ConfigError("a tag is there twice")
+            raise ConfigError("a tag appears twice in tags")
         for tag in self.tags:
             if not TAG.fullmatch(tag):
-                raise ConfigError(f"the tag '{tag}' must be a letter, then letters, digits, _ and -")
-        if self.vocab <= self.fixed:
-            raise ConfigError(f"vocab must be above {self.fixed} (special pieces, tags and bytes), not {self.vocab}")
+                raise ConfigError(f"tag '{tag}': must start with a letter and have only letters, digits, _ and -")
+        if self.vocab <= self.fixed_pieces:
+            raise ConfigError(
+                f"vocab must be more than {self.fixed_pieces} (special pieces, tags and bytes), not {self.vocab}"
+            )
 
     @property
-    def fixed(self) -> int:
-        """Pieces that are there before anything is learnt."""
+    def fixed_pieces(self) -> int:
+        """Pieces that exist before anything is learned."""
         return len(SPECIAL) + len(self.tags) + 256
 
 
 def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[str]) -> HFTokenizer | DualTokenizer:
-    """The tokenizer of a translation model; its `save` puts it into the model's directory."""
+    """Learn the tokenizer of a translation model; its `save` writes it into the model's directory."""
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": "<pad>",
@@ -91,7 +93,7 @@ def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[s
 
 
 def _learn(settings: TokenizerSettings, texts: Iterable[str]) -> bytes:
-    """tokenizer.json"""
+    """The content of a tokenizer.json."""
     tokenizer = {"bpe": _bpe, "unigram": _unigram}[settings.kind](settings, texts)
     tokenizer.post_processor = processors.TemplateProcessing(f"$A {END}", None, [(END, SPECIAL.index(END))])
     content: str = tokenizer.to_str(pretty=True)
@@ -109,14 +111,14 @@ def _bpe(settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     trainer = trainers.BpeTrainer(
         vocab_size=settings.vocab,
-        min_frequency=LEAST_COUNT,
+        min_frequency=MIN_PAIR_COUNT,
         special_tokens=_special(settings),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    if tokenizer.get_vocab_size() == settings.fixed:
-        raise InputError("there is too little text to learn a tokenizer from")
+    if tokenizer.get_vocab_size() == settings.fixed_pieces:
+        raise InputError("too little text to learn a tokenizer from")
     return tokenizer
 
 
@@ -125,9 +127,9 @@ def _unigram(settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
-    learnt = _sentencepiece(counts, settings.vocab - settings.fixed)
+    learned = _sentencepiece(counts, settings.vocab - settings.fixed_pieces)
     fixed = [*_special(settings), *(f"<0x{byte:02X}>" for byte in range(256))]
-    vocabulary = [*((piece, 0.0) for piece in fixed), *learnt]
+    vocabulary = [*((piece, 0.0) for piece in fixed), *learned]
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=SPECIAL.index("<unk>"), byte_fallback=True))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
@@ -136,10 +138,10 @@ def _unigram(settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
 
 
 def _sentencepiece(counts: Counter[str], vocab: int) -> list[tuple[str, float]]:
-    """Pieces and their log-probabilities, learnt from words and how often they occur."""
+    """Pieces and their log-probabilities, learned from words and their counts."""
     rows = [f"{word}\t{count}" for word, count in sorted(counts.items()) if not RESERVED & set(word)]
     if not rows:
-        raise InputError("there is too little text to learn a tokenizer from")
+        raise InputError("too little text to learn a tokenizer from")
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -147,7 +149,7 @@ def _sentencepiece(counts: Counter[str], vocab: int) -> list[tuple[str, float]]:
             model_writer=written,
             input_format="tsv",
             model_type="unigram",
-            vocab_size=vocab + 1,  # it insists on an <unk>, which is left out below
+            vocab_size=vocab + 1,  # it requires an <unk>, which is removed below
             hard_vocab_limit=False,
             unk_id=0,
             bos_id=-1,
@@ -160,7 +162,7 @@ def _sentencepiece(counts: Counter[str], vocab: int) -> list[tuple[str, float]]:
             num_threads=1,
             minloglevel=2,
         )
-    except RuntimeError as error:  # a vocabulary that cannot hold the alphabet
-        raise ConfigError(f"a unigram vocabulary of {vocab} learnt pieces cannot be made ({one_line(error)})") from None
+    except RuntimeError as error:  # a vocabulary too small for the alphabet
+        raise ConfigError(f"cannot learn a unigram vocabulary of {vocab} pieces ({one_line(error)})") from None
     model = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
     return [(model.id_to_piece(i).replace("▁", " "), model.get_score(i)) for i in range(1, len(model))]

@@ -1,6 +1,6 @@
-"""What tokenizer_config.json and its neighbours say: which tokens are special, and how to tidy up a text.
+"""tokenizer_config.json and the files beside it: which tokens are special, and how to clean up decoded text.
 
-Most of their keys steer Python classes of `transformers`; only those that change ids or text are read here.
+Most of their keys are for Python classes of `transformers`; only those that change ids or text are read here.
 """
 
 import sys
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import TokenizerError
-from regard.text.files import json_of
+from regard.text.files import parse_json
 
-SENTENCES = "sentence_bert_config.json"
-"""Of sentence-transformers, whatever the model is."""
-FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", SENTENCES)
+SENTENCE_CONFIG = "sentence_bert_config.json"
+"""Written by sentence-transformers, for every kind of model."""
+FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", SENTENCE_CONFIG)
 
-# our name -> the keys that may name it, first come first served: GPT has a bos, BERT a cls, ALBERT both
+# our name -> the keys that may name it, in order of preference: GPT has a bos, BERT a cls, ALBERT both
 ROLES = {
     "pad": ("pad_token",),
     "start": ("bos_token", "cls_token"),
@@ -24,7 +24,7 @@ ROLES = {
     "unknown": ("unk_token",),
     "mask": ("mask_token",),
 }
-# the names used when no file says: GPT-2's own tokenizer_config.json, for one, names no token at all
+# the names used if no file gives one: GPT-2's own tokenizer_config.json, for example, names no token at all
 WELL_KNOWN = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
     "start": ("[CLS]", "<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
@@ -35,23 +35,23 @@ WELL_KNOWN = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class TokenizerConfig:
     named: Mapping[str, str | None]
-    """Key (`eos_token`) -> token; None if a file says null, which forbids the well-known name too."""
+    """Key (`eos_token`) -> token; None if a file has null, which rules out the well-known name too."""
     special: tuple[str, ...]
-    """Every token that decoding leaves out, the unnamed extra ones included."""
+    """Every token that decoding skips, unnamed extra ones included."""
     added: Mapping[str, Mapping[str, Any]]
-    """Token -> its `id` and flags (`special`, `lstrip` ...), where the files list added tokens."""
+    """Token -> its `id` and flags (`special`, `lstrip` ...), if the files list added tokens."""
     clean_up: bool
-    """Take out the space before punctuation after decoding. transformers 5: off unless asked for."""
+    """Remove the space before punctuation after decoding. transformers 5: off by default."""
     clean_up_bpe: bool
-    """... for BPE too, whose spaces are the text's own, so that transformers 5 asks a second time."""
+    """... for BPE too, whose spaces belong to the text; transformers 5 therefore has a second key for it."""
     split_special: bool
-    """A special token that stands in a text is cut like any other text."""
+    """A special token written in a text is segmented like any other text."""
     separate_vocabs: bool
     """Marian: the target language has a vocabulary of its own."""
-    longest: int | None
-    """sentence-transformers: a text has at most so many tokens when it becomes a vector, and the rest is cut."""
+    max_length: int | None
+    """sentence-transformers: texts are truncated to this many tokens before they are embedded."""
 
     def role(self, role: str, ids: Mapping[str, int]) -> int | None:
         """The id of `pad`, `start`, `end`, `unknown` or `mask`; None if this vocabulary has no such token."""
@@ -60,13 +60,13 @@ class Settings:
         return next((ids[token] for token in candidates if token is not None and token in ids), None)
 
 
-def settings_of(files: Mapping[str, bytes], directory: Path) -> Settings:
-    raw = {name: json_of(files[name], directory / name) for name in FILES if name in files}
+def read_tokenizer_config(files: Mapping[str, bytes], directory: Path) -> TokenizerConfig:
+    raw = {name: parse_json(files[name], directory / name) for name in FILES if name in files}
     config = raw.get("tokenizer_config.json", {})
     added = _added(config.get("added_tokens_decoder"), directory / "tokenizer_config.json")
     named = _named(config, directory / "tokenizer_config.json")
     extra = _extra(config, directory / "tokenizer_config.json")
-    if "added_tokens_decoder" not in config:  # the two older files count only for a directory of before that key
+    if "added_tokens_decoder" not in config:  # the two older files count only in directories without this key
         added = {token: {"id": number} for token, number in raw.get("added_tokens.json", {}).items()}
         tokens_map = raw.get("special_tokens_map.json", {})
         named |= _named(tokens_map, directory / "special_tokens_map.json")
@@ -74,7 +74,7 @@ def settings_of(files: Mapping[str, bytes], directory: Path) -> Settings:
     for token, entry in added.items():
         if type(entry.get("id")) is not int:
             raise TokenizerError(f"{directory / 'added_tokens.json'}: the id of {token!r} must be a whole number")
-    return Settings(
+    return TokenizerConfig(
         named=named,
         special=tuple(dict.fromkeys([*(token for token in named.values() if token), *extra])),
         added=added,
@@ -82,7 +82,7 @@ def settings_of(files: Mapping[str, bytes], directory: Path) -> Settings:
         clean_up_bpe=config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output") is True,
         split_special=config.get("split_special_tokens") is True,
         separate_vocabs=config.get("separate_vocabs") is True,
-        longest=_longest(raw[SENTENCES], config, directory) if SENTENCES in raw else None,
+        max_length=_max_length(raw[SENTENCE_CONFIG], config, directory) if SENTENCE_CONFIG in raw else None,
     )
 
 
@@ -96,17 +96,17 @@ def clean_up(text: str) -> str:
     return text
 
 
-def _longest(sentences: Mapping[str, Any], config: Mapping[str, Any], directory: Path) -> int:
-    """Where sentence-transformers cuts. Since its version 6 the number is in the tokenizer's own settings."""
+def _max_length(sentences: Mapping[str, Any], config: Mapping[str, Any], directory: Path) -> int:
+    """Where sentence-transformers truncates. Since its version 6 the number is in the tokenizer's own config."""
     for file, table, key in (
-        (SENTENCES, sentences, "max_seq_length"),
+        (SENTENCE_CONFIG, sentences, "max_seq_length"),
         ("tokenizer_config.json", config, "model_max_length"),
     ):
         if (number := table.get(key)) is not None:
             if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 1:
                 raise TokenizerError(f"{directory / file}: '{key}' must be a number of at least 1, not {number!r}")
             return int(min(number, sys.maxsize))
-    return sys.maxsize  # only the context is a limit
+    return sys.maxsize  # no limit but the context
 
 
 def _named(table: Mapping[str, Any], path: Path) -> dict[str, str | None]:
@@ -135,7 +135,7 @@ def _added(table: Any, path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _content(entry: Any, key: str, path: Path) -> str:
-    """A token is a text, or an object that has it under "content"."""
+    """A token is a string, or an object with a string under "content"."""
     content = entry.get("content") if isinstance(entry, dict) else entry
     if not isinstance(content, str):
         raise TokenizerError(f"{path}: '{key}' must be a token, not {entry!r}")

@@ -79,7 +79,7 @@ class Languages:
     def save(self, path: Path) -> None:
         raw = {"format": FORMAT, "known": self.known, "scores": dict(sorted(self._scores.items()))}
         content = json.dumps(raw, ensure_ascii=False, separators=(",", ":")) + "\n"
-        files.write(path.parent, {path.name: content.encode("utf-8")})
+        files.write_files(path.parent, {path.name: content.encode("utf-8")})
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Each language and its probability, the best first; those that are as likely in the order of `known`."""

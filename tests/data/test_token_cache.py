@@ -227,5 +227,5 @@ def test_dropout_needs_a_tokenizer_of_ours(tmp_path: Path) -> None:
 
     other = HFTokenizer({"tokenizer.json": json.dumps(raw).encode()}, tmp_path)
     assert len(cached(settings(tmp_path), other, tmp_path / "cache")) == 5
-    with pytest.raises(ConfigError, match="dropout needs a tokenizer that regard has learnt"):
+    with pytest.raises(ConfigError, match="dropout needs a tokenizer learned by regard"):
         cached(settings(tmp_path), other, tmp_path / "cache", dropout=0.1)

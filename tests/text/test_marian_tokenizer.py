@@ -132,7 +132,7 @@ def test_broken_file_is_named(marian: SimpleNamespace, tmp_path: Path, name: str
         ({"</s>": 0, "<unk>": 1, "<pad>": 1}, "two pieces share one id"),
         ({"</s>": 0, "<unk>": 1, "<pad>": "2"}, "the id of '<pad>' must be a whole number"),
         ({"</s>": 0, "<unk>": 1, "<pad>": -2}, "the id of '<pad>' must be a whole number"),
-        ({"</s>": 0, "<unk>": 1, "<pad>": 2, "\ud800": 3}, "a piece holds a lone surrogate"),
+        ({"</s>": 0, "<unk>": 1, "<pad>": 2, "\ud800": 3}, "a piece has a lone surrogate"),
     ],
 )
 def test_vocabulary_that_cannot_work(
@@ -154,7 +154,7 @@ def test_separate_vocabularies_must_agree_on_the_special_tokens(marian: SimpleNa
 def test_gap_in_the_vocabulary(marian: SimpleNamespace, tmp_path: Path) -> None:
     content = json.dumps({"</s>": 0, "<unk>": 1, "<pad>": 2, "x": 7})
     ours = MarianTokenizer.load(changed(marian, tmp_path, "vocab.json", content))
-    with pytest.raises(InputError, match="id 5 is a gap"):
+    with pytest.raises(InputError, match="id 5 is not used"):
         ours.pieces([5])
 
 
