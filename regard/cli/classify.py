@@ -20,9 +20,9 @@ Example:
 @options.device_option
 @options.json_option
 def command(text: str, directory: Path, device: str, as_json: bool) -> None:
-    """Say how likely each label is for TEXT."""
+    """Print the probability of each label for TEXT."""
     labels = options.load(directory, device).classify(text)
     if as_json:
         output.as_json(labels)
     else:
-        output.table([(f"{chance:.1%}", name) for name, chance in labels.items()], right="r")
+        output.table([(f"{probability:.1%}", name) for name, probability in labels.items()], right="r")

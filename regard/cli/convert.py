@@ -22,7 +22,7 @@ Examples:
   regard convert en-de en-de-for-transformers --to huggingface
   regard convert en-de en-de-small --int8
   regard convert en-de en-de-quick --int8 --shortlist train.en train.de
-A llama2.c tokenizer must lie beside its checkpoint as tokenizer.bin.
+A llama2.c checkpoint needs its tokenizer beside it, as tokenizer.bin.
 """,
 )
 @click.argument("source", type=options.PATH)
@@ -33,20 +33,20 @@ A llama2.c tokenizer must lie beside its checkpoint as tokenizer.bin.
     type=click.Choice(["regard", "huggingface"]),
     default="regard",
     show_default=True,
-    help="Whose format.",
+    help="Format to write.",
 )
-@click.option("--int8", is_flag=True, help="A quarter of the size, and faster: weights as whole numbers.")
+@click.option("--int8", is_flag=True, help="Quantize the weights to int8: a quarter of the size, and faster.")
 @click.option(
     "--shortlist",
     nargs=2,
     type=options.PATH,
     metavar="SOURCE TARGET",
-    help="Learn from these aligned files which words may translate which: searches then weigh only those.",
+    help="Learn a shortlist from aligned files: searches then score only likely translations of each word.",
 )
 def command(source: Path, destination: Path, style: str, int8: bool, shortlist: tuple[Path, Path] | None) -> None:
-    """Write the model in SOURCE as a new directory DESTINATION.
+    """Write the model SOURCE to a new directory DESTINATION.
 
-    SOURCE is a directory of regard or of Hugging Face (Marian/OPUS-MT, BERT, RoFormer, GPT-2, Llama, ViT), or a
+    SOURCE is a model directory of regard or of Hugging Face (Marian/OPUS-MT, BERT, RoFormer, GPT-2, Llama, ViT), or a
     llama2.c .bin file.
     """
     model = options.load(source, "cpu")
@@ -57,12 +57,12 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
 
         quantize(model.network)
     model.save(destination, "huggingface" if style == "huggingface" else "regard")
-    take_along(model.source, destination)
+    copy_extras(model.source, destination)
     output.echo(f"{destination}: {model.family} model, tokenizer {'included' if model.has_tokenizer else 'not found'}")
 
 
-def take_along(source: Path, destination: Path) -> None:
-    """What a translator knows about itself and its languages."""
+def copy_extras(source: Path, destination: Path) -> None:
+    """Copy the files of a translator that are not part of the model: card, confidence, languages."""
     import shutil
 
     from regard.translate.confidence import FILE as CONFIDENCE

@@ -20,7 +20,7 @@ Examples:
 @options.model_option
 @options.device_option
 def command(texts: tuple[str, ...], directory: Path, device: str) -> None:
-    """Turn TEXTS, or the lines of standard input, into vectors: one JSON list a line."""
+    """Turn TEXTS, or the lines of standard input, into vectors: one JSON list per line."""
     model = options.load(directory, device)
     for batch in options.read_texts(texts):
         with options.locate_errors(batch):

@@ -105,15 +105,19 @@ Examples:
 )
 @click.argument("source", type=options.PATH)
 @click.argument("target", type=options.PATH)
-@click.option("-m", "--model", "directory", type=options.PATH, help="Model directory.")
+@click.option("-m", "--model", "directory", type=options.PATH, metavar="DIR", help="Model directory.")
 @options.device_option
 @click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
-@click.option("--hypotheses", type=options.PATH, help="Score these translations instead of the model's.")
-@click.option("-o", "--output", type=options.PATH, help="Write the translations to this file.")
+@click.option(
+    "--hypotheses", type=options.PATH, metavar="FILE", help="Score these translations instead of the model's."
+)
+@click.option("-o", "--output", type=options.PATH, metavar="FILE", help="Write the translations to this file.")
 @click.option("--lower", is_flag=True, help="Ignore case.")
-@click.option("--moses", default="", metavar="LANG", help="Add BLEU on Moses tokens, cased and lowercased.")
-@click.option("--compare", "other_file", type=options.PATH, help="Compare with another system's translations.")
-@click.option("--compare-model", "other_model", type=options.PATH, help="Compare with another model.")
+@click.option("--moses", default="", metavar="LANGUAGE", help="Add BLEU on Moses tokens, cased and lowercased.")
+@click.option(
+    "--compare", "other_file", type=options.PATH, metavar="FILE", help="Compare with another system's translations."
+)
+@click.option("--compare-model", "other_model", type=options.PATH, metavar="DIR", help="Compare with another model.")
 @click.option(
     "--doctor", is_flag=True, help="Show what averaging, beam, length penalty, casing and tokenization change."
 )

@@ -19,13 +19,14 @@ Example:
 @options.model_option
 @options.device_option
 @options.json_option
-@click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="How many candidates for each mask.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Candidates per mask.")
 def command(text: str, directory: Path, device: str, as_json: bool, top: int) -> None:
-    """Say what may stand at each mask in TEXT."""
-    gaps = options.load(directory, device).fill(text, top=top)
+    """Print the likeliest tokens for each mask in TEXT."""
+    masks = options.load(directory, device).fill(text, top=top)
     if as_json:
-        output.as_json([[candidate._asdict() for candidate in gap] for gap in gaps])
+        output.as_json([[candidate._asdict() for candidate in candidates] for candidates in masks])
         return
-    for number, gap in enumerate(gaps, 1):
-        title = f"mask {number}" if len(gaps) > 1 else ""
-        output.table([(f"{candidate.probability:.1%}", candidate.token) for candidate in gap], title=title, right="r")
+    for number, candidates in enumerate(masks, 1):
+        title = f"mask {number}" if len(masks) > 1 else ""
+        rows = [(f"{candidate.probability:.1%}", candidate.token) for candidate in candidates]
+        output.table(rows, title=title, right="r")

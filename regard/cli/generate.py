@@ -22,7 +22,7 @@ Examples:
 @options.device_option
 @options.search_options
 def command(prompt: str, directory: Path, device: str, **search: Any) -> None:
-    """Go on after PROMPT, with the likeliest token each time or with samples. Without one, begin where texts begin."""
+    """Continue PROMPT; without PROMPT, start a new text."""
     model = options.load(directory, device)
     options.search_settings(model, search)
     output.echo(prompt + model.generate(prompt, **search))

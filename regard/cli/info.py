@@ -27,7 +27,7 @@ Examples:
 @click.argument("directory", type=options.PATH)
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
-    """Show a model's family, sizes, parameters part by part, memory and tokenizer."""
+    """Show a model's family, settings, parameters by part, memory and tokenizer."""
     from regard.weights.card import Card
 
     model = options.load(directory, "cpu")
@@ -55,14 +55,14 @@ def command(directory: Path, as_json: bool) -> None:
 
 
 def show_card(card: "Card") -> None:
-    """What the model says about itself."""
+    """Print the model card."""
     rows = [("for", card.about), *(("data", line) for line in card.data), ("licence", card.licence)]
     output.table([*rows, *(("limits", line) for line in card.limits)], title=card.name)
     output.echo()
     if card.figures:
         names = list(card.figures[0])
         cells = [[row.get(name, "") for name in names] for row in card.figures]
-        output.table(cells, header=names, right=" " + "r" * (len(names) - 1), title="held-out test")
+        output.table(cells, header=names, right=" " + "r" * (len(names) - 1), title="held-out test set")
         output.echo()
 
 
@@ -76,14 +76,14 @@ def describe(model: "Model") -> dict[str, Any]:
         part = name.split(".")[0]
         counts[part] = counts.get(part, 0) + tensor.numel()
     settings = plain(model.config)
-    usual = {field.name: field.default for field in fields(model.config)}
+    defaults = {field.name: field.default for field in fields(model.config)}
     labels = settings.get("labels")
     if isinstance(labels, list) and len(labels) > 10:
-        settings["labels"] = f"{len(labels)} of them"
+        settings["labels"] = counted(len(labels), "label")
     return {
         "family": model.family,
         "tasks": list(model.tasks),
-        "settings": {name: value for name, value in settings.items() if value != usual[name] and value != []},
+        "settings": {name: value for name, value in settings.items() if value != defaults[name] and value != []},
         "parameters": counts | {"in all": sum(counts.values())},
         "weights": "int8" if is_quantized(model.network) else "float32",
         "bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()),

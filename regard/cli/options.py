@@ -96,8 +96,10 @@ class Verb(click.Command):
 
 
 def model_option(command: Decorated) -> Decorated:
-    text = 'Model directory, or "box" for the translator in the box.'
-    return click.option("-m", "--model", "directory", required=True, type=PATH, metavar="DIR", help=text)(command)
+    option = click.option(
+        "-m", "--model", "directory", required=True, type=PATH, metavar="DIR", help="Model directory."
+    )
+    return option(command)
 
 
 def box_option(command: Decorated) -> Decorated:
@@ -119,7 +121,7 @@ SEARCH_OPTIONS: dict[str, tuple[Any, str]] = {  # fields of decoding/settings.py
     "beam": (int, "Beam size; 1 is greedy search."),
     "n_best": (int, "Number of translations or samples."),
     "length_penalty": (float, "Length penalty α: larger favours longer texts."),
-    "length_form": (click.Choice(["plain", "paper"]), "Divide scores by n^α, or by the paper's ((5 + n) / 6)^α."),
+    "length_form": (click.Choice(["plain", "paper"]), "Divide scores by n^α (plain) or ((5+n)/6)^α (paper)."),
     "patience": (float, "Stop after patience x beam finished hypotheses; 1000 stops when none can win any more."),
     "temperature": (float, "Sampling temperature; 0 does not sample."),
     "top_k": (int, "Sample from the k likeliest tokens."),

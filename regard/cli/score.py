@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   regard score test.en test.de -m en-de
-  regard score corpus.en.gz corpus.de.gz -m en-de | paste - corpus.en corpus.de | sort -t$'\\t' -k2,2g
+  regard score corpus.en.gz corpus.de.gz -m en-de > scores.tsv
   regard score test.en test.de -m en-de --tokens --json | jq .log_probability
 """,
 )
@@ -27,17 +27,17 @@ Examples:
 @click.argument("target", type=options.PATH)
 @options.model_option
 @options.device_option
-@click.option("--to", metavar="LANGUAGE", help="The language that TARGET is in, for a model that has several.")
+@click.option("--to", metavar="LANGUAGE", help="Language of TARGET, for a model with several.")
 @click.option("--tokens", is_flag=True, help="Add the log-probability of each piece.")
 @options.json_option
 def command(
     source: Path, target: Path, directory: Path, device: str, to: str | None, tokens: bool, as_json: bool
 ) -> None:
-    """Ask a model how likely each line of TARGET is as the translation of the same line of SOURCE.
+    """Compute the log-probability of each line of TARGET as the translation of the same line of SOURCE.
 
-    A line for each pair: the log-probability of the whole text and its end, and the mean for a token, with a tab
-    between. A pair with an empty source, or longer than the model reads, has no score: its line says nan. Both files
-    may be gzipped, and are never in memory whole.
+    Prints one line per pair: the log-probability of the whole text with its end token, a tab, and the mean per token.
+    A pair with an empty source, or longer than the model's context, has no score: its line says nan. Both files may be
+    gzipped, and are streamed.
     """
     from regard.evaluation.decode import require_translation_model
     from regard.evaluation.likelihood import Perplexity, likelihoods
@@ -46,36 +46,36 @@ def command(
     model = require_translation_model(options.load(directory, device))
     options.require_target_language(model, to)
     total, faults = Perplexity(), dict[str, tuple[int, int]]()
-    for number, one in enumerate(likelihoods(model, aligned(source, target), to=to), 1):
-        total.add(one)
-        if one.fault:
-            first, count = faults.get(one.fault, (number, 0))
-            faults[one.fault] = first, count + 1
-        output.echo(output.json_line(as_object(one, tokens)) if as_json else as_line(one, tokens))
+    for number, pair in enumerate(likelihoods(model, aligned(source, target), to=to), 1):
+        total.add(pair)
+        if pair.fault:
+            first, count = faults.get(pair.fault, (number, 0))
+            faults[pair.fault] = first, count + 1
+        output.echo(output.json_line(as_object(pair, tokens)) if as_json else as_line(pair, tokens))
     for fault, (first, count) in faults.items():
         output.status(f"{count:,} without a score: {fault} (first: {source}:{first})")
     output.status(in_words(total))
 
 
-def as_line(one: "Likelihood", tokens: bool) -> str:
-    columns = [f"{one.log_probability:.6f}", f"{one.mean:.6f}"]
+def as_line(pair: "Likelihood", tokens: bool) -> str:
+    columns = [f"{pair.log_probability:.6f}", f"{pair.mean:.6f}"]
     if tokens:
-        pairs = zip(one.pieces, one.log_probabilities, strict=True)
-        columns.append(" ".join(f"{piece}={value:.6f}" for piece, value in pairs))
+        scores = zip(pair.pieces, pair.log_probabilities, strict=True)
+        columns.append(" ".join(f"{piece}={value:.6f}" for piece, value in scores))
     return "\t".join(columns)
 
 
-def as_object(one: "Likelihood", tokens: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "log_probability": finite(one.log_probability),
-        "mean": finite(one.mean),
-        "tokens": len(one.pieces),
+def as_object(pair: "Likelihood", tokens: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "log_probability": finite(pair.log_probability),
+        "mean": finite(pair.mean),
+        "tokens": len(pair.pieces),
     }
-    if one.fault:
-        shown["fault"] = one.fault
+    if pair.fault:
+        fields["fault"] = pair.fault
     if tokens:
-        shown |= {"pieces": one.pieces, "log_probabilities": [finite(value) for value in one.log_probabilities]}
-    return shown
+        fields |= {"pieces": pair.pieces, "log_probabilities": [finite(value) for value in pair.log_probabilities]}
+    return fields
 
 
 def in_words(total: "Perplexity") -> str:
@@ -91,5 +91,5 @@ def short(value: float) -> str:
 
 
 def finite(value: float) -> float | None:
-    """JSON has no word for what is not a number, or for infinity."""
+    """None for nan and infinity, which JSON does not have."""
     return value if math.isfinite(value) else None
