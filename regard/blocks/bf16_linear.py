@@ -14,21 +14,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-ROWS = 64
+ROW_MULTIPLE = 64
 """Rows are padded to a multiple of this."""
 
 
-def padded(rows: int) -> int:
+def padded_rows(rows: int) -> int:
     """The number of rows after padding."""
-    return -(-rows // ROWS) * ROWS
+    return -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
 def to_bf16(x_RD: Tensor, buffer: Tensor | None = None) -> Tensor:
     """Convert to bfloat16 and pad with rows of zeros, in the first rows of `buffer` if it is given."""
     rows, width = x_RD.shape
     if buffer is None:
-        buffer = x_RD.new_empty(padded(rows), width, dtype=torch.bfloat16)
-    x_bf16 = buffer[: padded(rows)]
+        buffer = x_RD.new_empty(padded_rows(rows), width, dtype=torch.bfloat16)
+    x_bf16 = buffer[: padded_rows(rows)]
     x_bf16[:rows] = x_RD
     x_bf16[rows:] = 0
     return x_bf16

@@ -2,7 +2,7 @@
 
 torch draws a random number for every element of every call, one after the other, which takes a quarter of a small
 model's training step. Here a mask is a slice of one long random row, at a random offset, and dropout is one
-multiplication. The row is drawn again every few updates (`begin`); in between, the offsets differ.
+multiplication. The row is drawn again every few updates (`reseed`); in between, the offsets differ.
 """
 
 import torch
@@ -23,15 +23,15 @@ class MaskPool:
         self._rows: dict[tuple[float, int], Tensor] = {}
         self._offsets = torch.default_generator
 
-    def begin(self, pattern: int, places: int) -> None:
+    def reseed(self, pattern: int, offsets: int) -> None:
         """Seed the rows, which are drawn again if this seed is new, and the offsets of the masks."""
         if pattern != self._pattern_seed:
             self._pattern_seed = pattern
             self._rows.clear()
-        self._offsets = torch.Generator().manual_seed(places)
+        self._offsets = torch.Generator().manual_seed(offsets)
 
     def mask(self, like: Tensor, p: float) -> Tensor:
-        """A mask of the shape of `like`. Before the first `begin`, torch's default generator draws its offset."""
+        """A mask of the shape of `like`. Before the first `reseed`, torch's default generator draws its offset."""
         size = like.numel()
         # depends on this mask alone: if it depended on earlier masks, a resumed run would differ
         length = max(MIN_ROW_LENGTH, 1 << (2 * size - 1).bit_length())

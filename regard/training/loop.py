@@ -191,7 +191,7 @@ class _Run:
         torch.manual_seed(_hash(seed, "update", update, rank))
         for number, pool in enumerate(self.replicas.mask_pools):
             pattern = _hash(seed, "strip", update // MASK_POOL_UPDATES, rank, number)
-            pool.begin(pattern, places=_hash(seed, "places", update, rank, number))
+            pool.reseed(pattern, offsets=_hash(seed, "places", update, rank, number))
 
     def more_pieces(self, pieces: int, batches: list[Batch], error: Exception) -> int:
         """Cut the batches into twice as many pieces after running out of memory. Other errors are raised again."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.bf16_linear import ROWS, BF16Linear, padded, to_bf16
+from regard.blocks.bf16_linear import ROW_MULTIPLE, BF16Linear, padded_rows, to_bf16
 from regard.data.batching import Batch
 from regard.models.seq2seq import Memory, Seq2Seq
 
@@ -61,7 +61,7 @@ class Projection:
         self.weight_VD, self.bias_V, self.buffer = weight_VD, bias_V, None
         if bf16:
             self.weight_VD = weight_VD.bfloat16()
-            self.buffer = self.weight_VD.new_empty(padded(max_rows), len(weight_VD))
+            self.buffer = self.weight_VD.new_empty(padded_rows(max_rows), len(weight_VD))
 
     def logits(self, rows_RD: Tensor, out_RV: Tensor) -> Tensor:
         """The logits of the rows, written to the first rows of `out_RV`."""
@@ -69,7 +69,7 @@ class Projection:
         if self.buffer is None:
             torch.mm(rows_RD, self.weight_VD.T, out=out_RV)
         else:
-            bf16_RV = torch.mm(to_bf16(rows_RD), self.weight_VD.T, out=self.buffer[: padded(len(rows_RD))])
+            bf16_RV = torch.mm(to_bf16(rows_RD), self.weight_VD.T, out=self.buffer[: padded_rows(len(rows_RD))])
             out_RV.copy_(bf16_RV[: len(rows_RD)])
         return out_RV if self.bias_V is None else out_RV.add_(self.bias_V)
 
@@ -151,7 +151,7 @@ def scaled_gradients(ctx: Any, grad: Tensor) -> list[Tensor | None]:
 def slices(rows: int, vocab: int) -> list[slice]:
     """Cut `rows` rows of `vocab` float32 logits into slices of at most SLICE_BYTES."""
     size = SLICE_BYTES // (4 * vocab)
-    size = size // ROWS * ROWS if size > ROWS else max(1, size)
+    size = size // ROW_MULTIPLE * ROW_MULTIPLE if size > ROW_MULTIPLE else max(1, size)
     return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.bf16_linear import ROWS, BF16Linear, to_bf16, use_bf16_linear
+from regard.blocks.bf16_linear import ROW_MULTIPLE, BF16Linear, to_bf16, use_bf16_linear
 from regard.cpu import capabilities
 
 pytestmark = pytest.mark.skipif(
@@ -19,14 +19,14 @@ def relative(found: Tensor | None, expected: Tensor | None) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
-@pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS, ROWS + 1])
+@pytest.mark.parametrize("rows", [1, ROW_MULTIPLE - 1, ROW_MULTIPLE, ROW_MULTIPLE + 1])
 def test_rows_are_filled_up(rows: int) -> None:
     x = torch.randn(rows, 3)
     half = to_bf16(x)
-    assert half.shape == (ROWS if rows <= ROWS else 2 * ROWS, 3)
+    assert half.shape == (ROW_MULTIPLE if rows <= ROW_MULTIPLE else 2 * ROW_MULTIPLE, 3)
     assert torch.equal(half[:rows], x.bfloat16())
     assert not half[rows:].any()
-    room = torch.full((3 * ROWS, 3), torch.nan, dtype=torch.bfloat16)
+    room = torch.full((3 * ROW_MULTIPLE, 3), torch.nan, dtype=torch.bfloat16)
     assert torch.equal(to_bf16(x, room), half)
     assert to_bf16(x, room).data_ptr() == room.data_ptr()
 

@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_masks_and_another_gives_others() -> None:
 def test_a_pool_is_a_function_of_its_two_seeds() -> None:
     def masks(pattern: int, offsets: int) -> torch.Tensor:
         pool = MaskPool()
-        pool.begin(pattern, offsets)
+        pool.reseed(pattern, offsets)
         torch.manual_seed(0)
         return torch.stack([pool.mask(torch.empty(1000), 0.5) for _ in range(2)])
 
