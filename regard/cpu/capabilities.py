@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from regard.cpu.cache import cache_folder, cpu_model, file_lock
+from regard.cpu.child import child_environment
 from regard.errors import OutputError
 from regard.io import write_json
 
@@ -122,8 +123,7 @@ def _try_stages(program: str, isa: str | None, seconds: float) -> tuple[dict[str
 
 def _run_child(program: str, stages: list[str], isa: str | None, seconds: float) -> tuple[set[str], bool]:
     """One child: the lines that it wrote before it ended, and whether the CPU alone explains its end."""
-    path = os.pathsep.join(sys.path)  # find the same regard and torch, however this process found them
-    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path} | ({ISA: isa} if isa else {})
+    env = child_environment(OMP_NUM_THREADS="1", **({ISA: isa} if isa else {}))
     # -P: no file of the current folder in torch's place. -W: PYTHONWARNINGS=error would fail the int8 stages.
     command = [sys.executable, "-P", "-W", "ignore", "-c", program, *stages]
     try:

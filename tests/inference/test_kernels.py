@@ -1,7 +1,4 @@
-"""The compiled loops against torch, and regard without them."""
-
-import ctypes
-from pathlib import Path
+"""The compiled kernels against torch."""
 
 import pytest
 import torch
@@ -11,9 +8,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.blocks.feedforward import ACTIVATIONS
-from regard.inference.native import build, kernels, tensors
+from regard.inference.native import kernels, tensors
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU without AVX2")
 same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 SEEDS = st.integers(0, 10**6)
 
@@ -139,56 +136,3 @@ def test_broken_logits_have_no_normaliser(broken: float, place: int) -> None:
     logits[0, place] = broken
     most, rest, _, _ = tensors.topk(logits, 3)
     assert not (most + rest).isfinite().all()
-
-
-def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.shutil, "which", lambda name: None)
-    assert build.library.__wrapped__() is None
-
-
-def test_what_does_not_compile_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "linear.c").write_text("this is no C")
-    monkeypatch.setattr(build, "FOLDER", tmp_path)
-    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
-    assert build.library.__wrapped__() is None
-    assert list((tmp_path / "cache").iterdir()) == []
-
-
-@pytest.mark.parametrize("wrong", ["set1_epi8(QMAX)", "raise(4)"], ids=["wrong", "dies"])
-def test_what_gives_wrong_results_or_dies_is_no_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
-) -> None:
-    for path in build.FOLDER.glob("*.[ch]"):
-        source = path.read_text()
-        if wrong == "raise(4)":  # SIGILL, as a CPU that cannot run its own instructions would
-            source = source.replace("#include <stdlib.h>", "#include <signal.h>\n#include <stdlib.h>")
-            source = source.replace("    parallel_for(attention_part", "    raise(4);\n    parallel_for(attention_part")
-        else:
-            source = source.replace(wrong, "set1_epi8(QMAX - 1)")
-        (tmp_path / path.name).write_text(source)
-    monkeypatch.setattr(build, "FOLDER", tmp_path)
-    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
-    assert build.library.__wrapped__() is None
-
-
-def test_a_cpu_that_lies_about_avx512_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in build.FOLDER.glob("*.[ch]"):
-        source = path.read_text()
-        source = source.replace(
-            "vnni && MAX_ISA_LEVEL >= ISA_AVX512", "MAX_ISA_LEVEL >= ISA_AVX512"
-        )  # as if it said that it has all
-        (tmp_path / path.name).write_text(source)
-    monkeypatch.setattr(build, "FOLDER", tmp_path)
-    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
-    found = build.library.__wrapped__()
-    assert found is not None
-    assert found.isa_level() == kernels.isa_level()
-
-
-def test_the_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
-    assert isinstance(build.library.__wrapped__(), ctypes.CDLL)
-    (made,) = (tmp_path / "cache").iterdir()
-    before = made.stat()
-    assert isinstance(build.library.__wrapped__(), ctypes.CDLL)
-    assert made.stat() == before

@@ -1,79 +1,126 @@
-"""The .c files of this folder -> a library that was seen to work on this machine, or none.
+"""Compiles the kernels into a library that has passed its self-test on this machine, or none.
 
-It is compiled once into the user's cache folder. Then a child process runs every loop of it and compares the results:
-a CPU that advertises what it cannot run kills the child, and not us.
+This happens once per machine: the library is kept in the user's cache folder. A child process runs every kernel and
+checks the results before the library gets its final name, so a CPU that advertises instructions it cannot run kills
+the child and not this process. A failure is kept for an hour, so that not every process compiles again; to retry
+earlier, delete the `kernels-*.failed` file.
 """
 
 import ctypes
 import functools
 import hashlib
+import json
 import logging
-import os
 import platform
 import shutil
 import subprocess
 import sys
-import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from regard.cpu import cache
+from regard.cpu.child import child_environment
+from regard.errors import OutputError
+from regard.io import atomic_file, write_json
 
 log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent / "c"
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
-LEVELS = (2, 1)
-"""What is tried: all that the CPU says it has, then AVX2 alone."""
-SECONDS = 60.0
-TRIAL = "import sys; from regard.inference.native.selftest import main; main(sys.argv[1])"
+ISA_LEVELS = (2, 1)
+"""What is tried: AVX-512 if the CPU says it has it, then AVX2 alone."""
+COMMAND_SECONDS = 60.0
+LOCK_SECONDS = 4 * COMMAND_SECONDS
+FAILURE_SECONDS = 3600.0
+SELFTEST = "import sys; from regard.inference.native.selftest import main; main(sys.argv[1])"
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The compiled loops; None without a compiler, on a CPU that they are not for, or where their results are wrong."""
+    """The compiled kernels; None without a compiler, on a CPU without AVX2, or if the self-test fails."""
     if platform.machine().lower() not in ("x86_64", "amd64") or sys.platform == "win32":
         return None
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
-        log.info("no C compiler: decoding runs without compiled loops")
+        log.info("no C compiler: inference runs without compiled kernels")
         return None
     path = cache.cache_folder() / f"kernels-{_key(compiler)}.so"
     try:
-        if not path.exists():
-            _make(compiler, path)
-        found = ctypes.CDLL(str(path))
-    except (OSError, subprocess.SubprocessError) as error:
-        log.info("decoding runs without compiled loops: %s", error)
+        return _load(path) or _build(compiler, path)
+    except (OSError, OutputError, subprocess.SubprocessError) as error:
+        log.info("inference runs without compiled kernels: %s", _reason(error))
         return None
-    return found
 
 
 def _key(compiler: str) -> str:
-    """Another source, compiler or CPU is another library."""
+    """Changes with the source, the compiler and the CPU."""
     sources = [path.read_bytes() for path in sorted(FOLDER.glob("*.[ch]"))]
     parts = (*sources, repr(FLAGS).encode(), compiler.encode(), cache.cpu_model().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
-def _make(compiler: str, path: Path) -> None:
+def _load(path: Path) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(path)) if path.exists() else None
+    except OSError as error:
+        log.info("compiling the kernels again: %s", error)
+        return None
+
+
+def _build(compiler: str, path: Path) -> ctypes.CDLL | None:
+    """The new library; or that of another process which built it while we waited; or None if it failed recently."""
+    failure = path.with_suffix(".failed")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        draft = Path(folder) / path.name
-        sources = [str(source) for source in sorted(FOLDER.glob("*.c"))]
-        for highest in LEVELS:
-            flags = [*FLAGS, f"-DMAX_ISA_LEVEL={highest}", "-o", str(draft)]
-            _do([compiler, *flags, *sources, "-lm"])
+    with cache.file_lock(path.with_suffix(".lock"), LOCK_SECONDS):
+        if found := _load(path):
+            return found
+        if reason := _recent_failure(failure):
+            log.info("inference runs without compiled kernels: %s (delete %s to try again)", reason, failure)
+            return None
+        try:
+            _compile(compiler, path)
+        except subprocess.SubprocessError as error:
+            with suppress(OutputError):  # a full disk; then the next process tries again
+                write_json(failure, {"reason": _reason(error), "until": time.time() + FAILURE_SECONDS})
+            raise
+        failure.unlink(missing_ok=True)
+        return ctypes.CDLL(str(path))
+
+
+def _compile(compiler: str, path: Path) -> None:
+    log.info("first use on this machine: compiling the inference kernels, a few seconds, once")
+    sources = [str(source) for source in sorted(FOLDER.glob("*.c"))]
+    with atomic_file(path) as draft:
+        for level in ISA_LEVELS:
+            _run([compiler, *FLAGS, f"-DMAX_ISA_LEVEL={level}", "-o", str(draft), *sources, "-lm"])
             try:
-                # its result decides: a library that dies or errs never gets its final name
-                _do([sys.executable, "-P", "-c", TRIAL, str(draft)])
-            except subprocess.CalledProcessError:
-                if highest == LEVELS[-1]:
-                    raise
-                log.info("this CPU's AVX-512 does not do what it says: AVX2 instead")
-            else:
-                os.replace(draft, path)
+                _run([sys.executable, "-P", "-c", SELFTEST, str(draft)])
                 return
+            except subprocess.CalledProcessError:
+                if level == ISA_LEVELS[-1]:
+                    raise
+                log.info("AVX-512 gives wrong results on this CPU or kills the process: using AVX2")
 
 
-def _do(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_SECONDS, env=child_environment())
+
+
+def _reason(error: Exception) -> str:
+    """One line: which step failed, and the last line that it wrote."""
+    if not isinstance(error, subprocess.CalledProcessError | subprocess.TimeoutExpired):
+        return str(error)
+    step = "the self-test" if SELFTEST in error.cmd else "the compiler"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"{step} took more than {COMMAND_SECONDS:.0f} seconds"
+    lines = error.stderr.decode(errors="replace").strip().splitlines()
+    return f"{step} failed with status {error.returncode}" + (f": {lines[-1]}" if lines else "")
+
+
+def _recent_failure(path: Path) -> str | None:
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        return str(entry["reason"]) if time.time() < entry["until"] else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None

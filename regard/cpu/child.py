@@ -1,0 +1,11 @@
+"""Child processes that try what could kill this one: they must find the same regard and torch."""
+
+import os
+import sys
+
+
+def child_environment(**variables: str) -> dict[str, str]:
+    """This process' environment, its module search path, and some more variables.
+
+    `sys.path` can have folders that a child would not search: those of a `.pth` file or a `sys.path.insert`."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
