@@ -25,6 +25,7 @@ test: check
 check: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@if command -v clang-format >/dev/null; then clang-format --dry-run --Werror regard/inference/native/c/*.[ch]; fi
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
 
