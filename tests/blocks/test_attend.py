@@ -13,7 +13,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 def both(q: Tensor, k: Tensor, v: Tensor, may_attend: Tensor | None = None, **more: object) -> Tensor:
-    """The fused result, once the traced one was found equal."""
+    """The fused result, after checking that the traced one is equal."""
     fused = attend(q, k, v, may_attend, **more)
     assert_close(attend(q, k, v, may_attend, trace=Trace(), **more), fused)
     return fused

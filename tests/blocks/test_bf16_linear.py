@@ -1,4 +1,4 @@
-"""Products of bfloat16 against those of float32."""
+"""bfloat16 products compared with float32 products."""
 
 import pytest
 import torch

@@ -29,7 +29,7 @@ def make(*, norm_first: bool, cross: bool = False) -> Block:
 
 
 def torchs(block: Block, *, norm_first: bool) -> nn.Module:
-    """Torch's own layer, with the same weights."""
+    """torch's Transformer layer with the same weights."""
     layer: nn.Module
     options = {"dim_feedforward": 16, "dropout": 0.0, "batch_first": True, "norm_first": norm_first}
     layer = nn.TransformerDecoderLayer(8, 2, **options) if block.cross else nn.TransformerEncoderLayer(8, 2, **options)
@@ -79,7 +79,7 @@ def test_the_block_token_by_token(norm_first: bool) -> None:
 
 
 def test_rows_that_share_a_memory() -> None:
-    """As many to each, one after the other: as if each had a copy of it."""
+    """Several rows per memory give the same output as one copy of the memory per row."""
     block, x_RLD, memory_BSD = make(norm_first=True, cross=True), torch.randn(6, 5, 8), torch.randn(2, 7, 8)
     present = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
     copies_RSD, copies_of_present = (each.repeat_interleave(3, 0) for each in (memory_BSD, present))

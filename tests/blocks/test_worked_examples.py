@@ -1,4 +1,4 @@
-"""The numbers by which the lectures teach the Transformer, reproduced through regard's public parts."""
+"""The worked examples of the lectures, reproduced with regard's public parts."""
 
 import math
 
@@ -24,12 +24,12 @@ PRINTED_3 = {"atol": 5e-4, "rtol": 0.0}  # or three
 
 
 def heads(rows: list[list[float]]) -> Tensor:
-    """Vectors, one a row, as the one head of a batch of one."""
+    """Vectors, one per row, as one head in a batch of one."""
     return torch.tensor(rows)[None, None]
 
 
 def scoring(scores: list[float]) -> tuple[Tensor, Tensor]:
-    """One query and some keys whose products are these scores."""
+    """One query and keys whose products are these scores."""
     return heads([[1.0]]), heads([[score] for score in scores])
 
 

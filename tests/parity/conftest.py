@@ -1,4 +1,4 @@
-"""`transformers` is the second opinion: it makes tiny models, regard reads what it saved, and both are asked."""
+"""Parity with `transformers`: it makes and saves tiny models, regard loads them, and the outputs are compared."""
 
 import os
 
@@ -20,7 +20,7 @@ transformers.utils.logging.set_verbosity_error()
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """The models are too small to share: a second thread would only wait for a busy core."""
+    """One thread: the models are too small to gain from a second one."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -29,7 +29,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """A variant by its name, made by transformers and read by regard."""
+    """A variant by name, made by transformers and loaded by regard."""
     made: dict[tuple[str, int], Pair] = {}
 
     def get(name: str, seed: int = 0) -> Pair:

@@ -1,4 +1,4 @@
-"""When two models are one."""
+"""Check that two models are equal."""
 
 from dataclasses import replace
 
@@ -10,12 +10,12 @@ from regard.weights.tensors import parameters
 
 
 def worked_out(config: BlockConfig) -> BlockConfig:
-    """With the defaults that follow from other settings: transformers writes them out."""
+    """Fill in the defaults that follow from other settings, because transformers writes them."""
     return replace(config, head_width=config.per_head_width, kv_heads=config.kv_heads or config.heads)
 
 
 def same_model(one: regard.Model, other: regard.Model) -> None:
-    """The settings, what it knows about generation, and every bit of every tensor."""
+    """Compare the settings, the generation settings and every bit of every tensor."""
     assert worked_out(one.config) == worked_out(other.config)
     assert one.generation == other.generation
     first, second = parameters(one.network), parameters(other.network)

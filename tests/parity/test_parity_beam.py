@@ -2,14 +2,14 @@
 
 Where the two differ on purpose:
 
-- `early_stopping=False`, transformers' default, stops by a guess: that a row gains nothing by growing longer. `True`
-  stops when `num_beams` have ended. "never" is the one that is exact, as regard's search is unless told otherwise.
+- `early_stopping=False`, transformers' default, is a heuristic: it assumes that a hypothesis gains nothing by growing
+  longer. `True` stops when `num_beams` hypotheses have finished. "never" is exact, like SearchSettings(patience=None).
 - transformers' repetition penalty in beam search works on log-probabilities, in greedy search and sampling on logits.
   regard's always works on logits; given log-probabilities for logits, it does what theirs does.
 - `num_beams=1` is greedy search in both.
 - transformers' lengths count the end token, as regard's do; the start token counts in neither.
-- transformers' rules take padding before a prompt for tokens that were read; regard's do not see it. (Here it makes no
-  difference, because padding is never said.)
+- transformers' rules count padding before a prompt as tokens; regard's do not. (Here it makes no difference, because
+  padding is suppressed.)
 - With several end tokens, transformers may give one text twice, ended by each. regard gives it once.
 """
 
@@ -30,7 +30,7 @@ LENGTHS = [9, 3, 1, 14, 6, 6]
 SEEDS = range(1, 4)
 END, ROOM = 2, 14
 MORE = 1.5
-"""Added to the end token's logit, of which random weights rarely think."""
+"""Added to the end token's logit, which random weights rarely prefer."""
 
 
 class Translating:
@@ -50,7 +50,7 @@ class Translating:
 
 
 def theirs(pair: Pair, ids_BS: Tensor, present_BS: Tensor, **settings: Any) -> list[list[tuple[list[int], float]]]:
-    """Each sentence's n best: what was said, with its end, and the score."""
+    """The n best of each sentence: tokens, end token included, and score."""
     n = settings.get("num_return_sequences", 1)
     model = pair.theirs
     kept = model.final_logits_bias.clone()
@@ -126,7 +126,7 @@ def test_translating(both: Both, name: str) -> None:
 
 @torch.inference_mode()
 def test_a_guess_is_sometimes_worse_and_never_better(both: Both) -> None:
-    """What exact stopping is for: against their default, with a penalty that makes growing longer worth while."""
+    """Exact stopping finds better hypotheses than transformers' default, with a penalty that rewards length."""
     gains = []
     for seed in SEEDS:
         pair = both("marian", seed)

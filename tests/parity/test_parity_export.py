@@ -1,4 +1,4 @@
-"""What regard writes for transformers, read by transformers; and everything there and back."""
+"""What regard exports is read by transformers; and every variant survives the round trip."""
 
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,8 @@ def test_there_and_back(both: Both, name: str, style: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["marian", "gpt2", "llama", "bert, masked words", "roformer, bare"])
-def test_no_special_tokens_is_said_aloud(both: Both, name: str, tmp_path: Path) -> None:
-    """Left out, they would be their defaults: 58,100 for Marian, 50,256 for GPT-2, beyond these vocabularies."""
+def test_missing_special_tokens_are_written_as_null(both: Both, name: str, tmp_path: Path) -> None:
+    """Without the keys, transformers uses 58,100 for Marian and 50,256 for GPT-2, outside these vocabularies."""
     pair = both(name)
     unaware = type(pair.ours)(pair.ours.network, GenerationConfig(), None, pair.directory)
     unaware.save(tmp_path / "for them", "huggingface")
@@ -90,10 +90,10 @@ def test_no_special_tokens_is_said_aloud(both: Both, name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["marian", "gpt2", "llama"])
-def test_how_to_generate_is_said(both: Both, name: str, tmp_path: Path) -> None:
+def test_generation_settings_are_exported(both: Both, name: str, tmp_path: Path) -> None:
     pair = both(name)
-    told = GenerationConfig(start=3, end=(4, 5), pad=6, suppressed=(7, 8), max_tokens=9)
-    type(pair.ours)(pair.ours.network, told, None, pair.directory).save(tmp_path / "for them", "huggingface")
+    generation = GenerationConfig(start=3, end=(4, 5), pad=6, suppressed=(7, 8), max_tokens=9)
+    type(pair.ours)(pair.ours.network, generation, None, pair.directory).save(tmp_path / "for them", "huggingface")
     theirs = type(pair.theirs).from_pretrained(tmp_path / "for them").generation_config
     start = theirs.decoder_start_token_id if pair.family == "marian" else theirs.bos_token_id
     assert (start, theirs.eos_token_id, theirs.pad_token_id) == (3, [4, 5], 6)
@@ -102,7 +102,7 @@ def test_how_to_generate_is_said(both: Both, name: str, tmp_path: Path) -> None:
 
 @torch.inference_mode()
 def test_beam_settings_are_exported(both: Both, tmp_path: Path) -> None:
-    """transformers, without further arguments, writes what regard writes."""
+    """`generate` without further arguments gives what regard gives."""
     pair = both("marian")
     generation = GenerationConfig(
         start=PAD, end=(2,), pad=PAD, suppressed=(PAD,), max_tokens=14, beam=4, length_penalty=0.6, length_form="plain"

@@ -1,4 +1,4 @@
-"""The ways in which checkpoints of transformers lie about in the world: in shards, in halves, under old names."""
+"""Checkpoints of transformers as found in the wild: sharded, in half precision, with old names."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_half_precision(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
 
 
 def old_norm_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """TensorFlow's, as in the first BERTs."""
+    """TensorFlow's names of norms, as in the first BERTs."""
 
     def old(name: str) -> str:
         return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
@@ -45,7 +45,7 @@ def old_norm_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def copies_of_the_shared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Written out once for each name, as before safetensors."""
+    """Tied tensors stored once per name, as before safetensors."""
     embedding = tensors["bert.embeddings.word_embeddings.weight"]
     return tensors | {
         "cls.predictions.decoder.weight": embedding.clone(),

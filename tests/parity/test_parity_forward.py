@@ -1,4 +1,4 @@
-"""Every layer's states and the logits, tensor against tensor."""
+"""The states of every layer and the logits equal those of transformers."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def agree(ours: Tensor, theirs: Tensor, present_BL: Tensor | None = None) -> Non
 
 
 def states(trace: Trace, stack: str, embedding: str) -> Iterator[Tensor]:
-    """As transformers counts them: what enters, then after each block."""
+    """States as transformers counts them: the input, then the output of each block."""
     yield trace[f"{embedding}.output"]
     blocks = sum(1 for path in trace if path.startswith(f"{stack}.blocks.") and path.endswith("after_feedforward"))
     for i in range(blocks):
@@ -90,7 +90,7 @@ def test_segments(both: Both, name: str) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("name", BY_FAMILY["llama"])
 def test_far_positions(both: Both, name: str) -> None:
-    """Where slowed rotations have gone apart."""
+    """Long inputs, where scaled rotations differ."""
     check_text(both(name), *ragged([120, 77], seed=2))
 
 

@@ -1,4 +1,4 @@
-"""What is written, token for token, against `generate(do_sample=False, num_beams=1)`."""
+"""Generated tokens equal those of transformers' `generate`, greedy and with the beam of the directory."""
 
 import json
 from pathlib import Path
@@ -11,15 +11,15 @@ from their_models import PAD, Both, Pair, ragged
 import regard
 
 MAX_NEW = 14
-SEEDS = range(1, 5)  # not 0: these models are told other things about generation than those that are shared
-ENDS = [2, 7, 11, 19, 23, 31]  # so many that some rows stop early and others never
+SEEDS = range(1, 5)  # not 0: the generation settings of these models are changed, those of seed 0 are shared
+ENDS = [2, 7, 11, 19, 23, 31]  # enough for some rows to stop early and others never
 
 
 def written(row: list[int], skip: int) -> list[int]:
-    """What a row of theirs holds after the prompt and before its end."""
-    said = row[skip:]
-    stop = next((place for place, token in enumerate(said) if token in ENDS), len(said))
-    return said[:stop]
+    """The tokens of a row after the prompt and before its end."""
+    generated = row[skip:]
+    stop = next((place for place, token in enumerate(generated) if token in ENDS), len(generated))
+    return generated[:stop]
 
 
 def ask(pair: Pair, **inputs: Any) -> list[list[int]]:
@@ -29,7 +29,7 @@ def ask(pair: Pair, **inputs: Any) -> list[list[int]]:
 
 
 def reload(pair: Pair, directory: Path, **settings: Any) -> Any:
-    """The same model, saved with what it should know about generation."""
+    """The same model, saved with these generation settings."""
     for key, value in settings.items():
         setattr(pair.theirs.generation_config, key, value)
     pair.theirs.save_pretrained(directory)
@@ -39,14 +39,14 @@ def reload(pair: Pair, directory: Path, **settings: Any) -> Any:
 LENGTHS = [9, 3, 1, 14, 6, 6]
 
 
-def both_stop_and_run_on(said: list[list[int]]) -> bool:
-    return {len(row) == MAX_NEW for row in said} == {True, False}
+def both_stop_and_run_on(generated: list[list[int]]) -> bool:
+    return {len(row) == MAX_NEW for row in generated} == {True, False}
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("name", ["gpt2", "llama", "llama, llama3", "llama, tied"])
 def test_continuing(both: Both, name: str, tmp_path: Path) -> None:
-    said: list[list[int]] = []
+    generated: list[list[int]] = []
     for seed in SEEDS:
         pair = both(name, seed)
         ours = reload(pair, tmp_path / str(seed), eos_token_id=ENDS, max_new_tokens=MAX_NEW)
@@ -57,14 +57,14 @@ def test_continuing(both: Both, name: str, tmp_path: Path) -> None:
         prompts = [ids_BL[row, -length:].tolist() for row, length in enumerate(LENGTHS)]
         assert ours.write(prompts) == expected
         assert [ours.write([prompt])[0] for prompt in prompts] == expected  # alone as in a batch
-        said += expected
-    assert both_stop_and_run_on(said)
+        generated += expected
+    assert both_stop_and_run_on(generated)
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("name", ["marian", "marian, relu", "marian, two vocabularies"])
 def test_translating(both: Both, name: str, tmp_path: Path) -> None:
-    """With OPUS-MT's rule that padding, which the decoder starts with, is never written."""
+    """With OPUS-MT's rule that padding, which its decoder starts with, is suppressed."""
     never = [PAD, *range(3, 40, 3)]  # and some that it would have written
     rules = {
         "eos_token_id": ENDS,
@@ -72,7 +72,7 @@ def test_translating(both: Both, name: str, tmp_path: Path) -> None:
         "max_length": MAX_NEW + 1,
         "max_new_tokens": None,
     }
-    said: list[list[int]] = []
+    generated: list[list[int]] = []
     for seed in SEEDS:
         pair = both(name, seed)
         ours = reload(pair, tmp_path / str(seed), **rules)
@@ -83,8 +83,8 @@ def test_translating(both: Both, name: str, tmp_path: Path) -> None:
         sources = [ids_BS[row, :length].tolist() for row, length in enumerate(LENGTHS)]
         assert ours.write(sources) == expected
         assert [ours.write([source])[0] for source in sources] == expected
-        said += expected
-    assert both_stop_and_run_on(said)
+        generated += expected
+    assert both_stop_and_run_on(generated)
 
 
 END = 2
@@ -111,7 +111,7 @@ def test_beam_settings_of_a_directory_are_used(both: Both, tmp_path: Path) -> No
 
 
 def test_beam_settings_of_an_old_config(both: Both, tmp_path: Path) -> None:
-    """Before generation_config.json existed, `num_beams` stood in config.json."""
+    """Before generation_config.json existed, `num_beams` was in config.json."""
     pair = both("marian", 9)
     pair.theirs.save_pretrained(tmp_path)
     (tmp_path / "generation_config.json").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""llama2.c's .bin, written here in its order from a Llama of transformers."""
+"""llama2.c's .bin format, written here from a Llama of transformers."""
 
 import struct
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real model: all-MiniLM-L6-v2, whose vectors people keep in databases."""
+"""A real model: all-MiniLM-L6-v2, whose vectors are kept in databases and must not change."""
 
 from pathlib import Path
 

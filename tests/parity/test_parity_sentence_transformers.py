@@ -1,4 +1,4 @@
-"""Vectors of texts that are too long: cut where sentence-transformers cuts them."""
+"""Texts that are too long are truncated where sentence-transformers truncates them."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 @pytest.fixture
 def bert(tmp_path: Path) -> Path:
-    """A BERT as transformers leaves it, which says nothing about cutting."""
+    """A BERT saved by transformers, without a maximum length."""
     directory = tmp_path / "bert"
     vocabulary = {piece: number for number, piece in enumerate([*SPECIAL, *WORDS])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
@@ -45,7 +45,7 @@ def bert(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sentences(bert: Path, tmp_path: Path) -> Path:
-    """The same as sentence-transformers saves it today: the limit is among the tokenizer's settings."""
+    """The same as saved by sentence-transformers today: the maximum length is in the tokenizer's settings."""
     model = theirs.SentenceTransformer(str(bert), device="cpu")
     model.max_seq_length = LONGEST
     model.save(str(tmp_path / "sentences"))
@@ -88,7 +88,7 @@ def test_the_limit_travels(sentences: Path, tmp_path: Path) -> None:
     same_vectors(tmp_path / "huggingface", LONGEST)
 
 
-def test_nothing_is_cut_unasked(bert: Path, sentences: Path) -> None:
+def test_nothing_is_truncated_without_a_limit(bert: Path, sentences: Path) -> None:
     with pytest.raises(InputTooLong, match=f"at most {CONTEXT}") as caught:
         regard.load(bert, device="cpu").embed(TEXTS)
     assert caught.value.place == 4
@@ -97,7 +97,7 @@ def test_nothing_is_cut_unasked(bert: Path, sentences: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, "12", [12]])
-def test_a_limit_that_is_none(sentences: Path, limit: object) -> None:
+def test_an_invalid_limit(sentences: Path, limit: object) -> None:
     change(sentences / "sentence_bert_config.json", max_seq_length=limit)
     with pytest.raises(TokenizerError, match="'max_seq_length' must be a number of at least 1"):
         regard.load(sentences, device="cpu")

@@ -1,4 +1,4 @@
-"""Tiny random models, made by `transformers`: one a line, every variant that regard reads."""
+"""Tiny random models made by `transformers`: every variant that regard reads, one per line."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import torch
 import transformers as hf
 from torch import Tensor
 
-VOCAB, PAD = 50, 0  # PAD is drawn by nobody, see `ragged`
+VOCAB, PAD = 50, 0  # `ragged` never draws PAD
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500.0,
@@ -24,7 +24,7 @@ TOKENS = {"pad_token_id": PAD, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def nothing(directory: Path) -> None:
-    """A directory as `save_pretrained` leaves it."""
+    """Leave the directory as `save_pretrained` wrote it."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Variant:
     kind: type[Any]
     settings: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the class itself."""
+    """Arguments of the class."""
     retouch: Callable[[Path], None] = nothing
-    """What is done to the saved directory, to make it look like another one found in the wild."""
+    """Change the saved directory to look like another one found in the wild."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One model, twice: theirs, and ours as read from the directory in which they saved it."""
+    """One model twice: made by transformers, and loaded by regard from the directory it was saved in."""
 
     family: str
     theirs: Any
@@ -49,7 +49,7 @@ class Pair:
 
 
 Both = Callable[..., Pair]
-"""The fixture's type: a variant's name, perhaps a seed -> the pair."""
+"""Type of the fixture: the name of a variant and an optional seed -> the pair."""
 
 
 CONFIGS: dict[str, Callable[..., Any]] = {
@@ -103,7 +103,7 @@ def sizes(**more: Any) -> dict[str, Any]:
 
 
 def old_rope_spelling(directory: Path) -> None:
-    """config.json as it was before transformers 5."""
+    """Write config.json as before transformers 5."""
     path = directory / "config.json"
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
@@ -115,7 +115,7 @@ def old_rope_spelling(directory: Path) -> None:
 
 
 def as_on_the_hub(directory: Path) -> None:
-    """gpt2's own file: no `transformer.` before the names, and the masks of long ago among them."""
+    """Like gpt2's file on the hub: names without `transformer.`, and the causal masks of old versions."""
     from safetensors.torch import load_file, save_file
 
     path = directory / "model.safetensors"
@@ -165,7 +165,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 def make(variant: Variant, seed: int = 0) -> Any:
-    """The model, in float32 and at rest, with weights so large that a difference shows."""
+    """The model in float32 and evaluation mode, with weights large enough for a difference to show."""
     model = variant.kind(CONFIGS[variant.family](**variant.settings), **variant.extra).float().eval()
     draw(model, seed)
     return model
@@ -178,14 +178,14 @@ def draw(model: Any, seed: int) -> None:
     drawn = dict(model.named_parameters())
     drawn |= {name: buffer for name, buffer in model.named_buffers() if name == "final_logits_bias"}
     for name, tensor in drawn.items():
-        if "embed_positions" in name:  # sines and cosines, which nobody trains
+        if "embed_positions" in name:  # sines and cosines, not trained
             continue
         around = 1.0 if tensor.dim() == 1 and name.endswith("weight") else 0.0  # norms
         tensor.copy_(around + size * torch.randn(tensor.shape, generator=random))
 
 
 def ragged(lengths: list[int], *, left: bool = False, vocab: int = VOCAB, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Random ids of these lengths, padded (B, L), and where they are real."""
+    """Random ids of these lengths, padded to (B, L), and the mask of real tokens."""
     random = torch.Generator().manual_seed(seed)
     ids_BL = torch.full((len(lengths), max(lengths)), PAD)
     present_BL = torch.zeros_like(ids_BL, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Directories that are no model, or not a whole one, or an enemy's: each is refused in one clear line."""
+"""Invalid, incomplete or malicious model directories: each is refused with a clear one-line error."""
 
 import json
 import pickle
@@ -138,7 +138,7 @@ def test_unknown_family(own: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [None, 0, 3, "1", True, 1e9])
-def test_a_format_of_the_future(own: Path, number: object) -> None:
+def test_an_unsupported_format(own: Path, number: object) -> None:
     change_json(own / CONFIG, format=number)
     with one_clear_line(ModelError, str(own / CONFIG), "format"):
         load(own)
@@ -179,7 +179,7 @@ def test_settings_of_the_wrong_kind(own: Path, key: str, value: object) -> None:
 
 @pytest.mark.parametrize("key", ["vocab", "width", "layers", "context", "inner", "heads"])
 def test_settings_beyond_measure(own: Path, key: str) -> None:
-    """No machine's memory and nobody's patience is spent on a number in a file."""
+    """A huge number in a file costs neither memory nor time."""
     for value in (10**9, 10**18, 10**30):
         change_model(own, **{key: value, "head_width": 4} if key == "heads" else {key: value})
         with one_clear_line(WeightsError, str(own)):
@@ -205,7 +205,7 @@ def test_unknown_model_type(theirs: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.parametrize("value", [["bert"], None, 7, ["x" * 1000]])
-def test_a_kind_that_is_no_text(own: Path, theirs: Callable[[str], Path], value: object) -> None:
+def test_a_family_or_model_type_that_is_not_a_string(own: Path, theirs: Callable[[str], Path], value: object) -> None:
     change_json(own / CONFIG, family=value)
     with one_clear_line(ModelError, str(own / CONFIG), "'family' must be a string, not "):
         load(own)
@@ -311,7 +311,7 @@ def test_own_generation_settings(own: Path, raw: str) -> None:
 
 
 def test_generation_keys_of_format_1(own: Path) -> None:
-    """Directories written before format 2 call two of the settings otherwise."""
+    """Directories of format 1 have other names for two of the settings."""
     change_json(own / CONFIG, format=1)
     (own / "generation_config.json").write_text('{"never": [3], "max_new": 7}')
     assert load(own).generation == GenerationConfig(suppressed=(3,), max_tokens=7)
@@ -320,8 +320,8 @@ def test_generation_keys_of_format_1(own: Path) -> None:
         load(own)
 
 
-def test_tokens_that_are_none(theirs: Callable[[str], Path]) -> None:
-    """The first Llamas' padding is -1, and a cut-down model often keeps a large one's end."""
+def test_tokens_outside_the_vocabulary_are_ignored(theirs: Callable[[str], Path]) -> None:
+    """The first Llamas have the padding -1; models with a reduced vocabulary often keep the original end token."""
     directory = theirs("llama")
     words = [[5], [99], [6, 7]]
     changes = {"pad_token_id": -1, "bos_token_id": 50256, "eos_token_id": [2, 50256], "bad_words_ids": words}
@@ -460,7 +460,7 @@ def test_left_over_tensor(either: Path) -> None:
 
 
 def test_left_over_layer(theirs: Callable[[str], Path]) -> None:
-    """A model cut to fewer layers in its settings alone would quietly be another model."""
+    """A model with fewer layers in its settings than in its file would silently be another model."""
     directory = theirs("llama")
     change_json(directory / CONFIG, num_hidden_layers=1)
     with one_clear_line(WeightsError, str(directory), "left over"):
@@ -490,7 +490,7 @@ def test_integer_tensor(either: Path, dtype: torch.dtype) -> None:
 
 
 class Trap:
-    """What a pickle can do to whoever opens it."""
+    """A pickle that runs code when it is opened."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -518,7 +518,7 @@ def test_pickles_are_never_opened(either: Path, tmp_path: Path, name: str) -> No
 
 
 def shard(directory: Path, **index: Any) -> None:
-    """Two shards and an index, with these changes to it."""
+    """Two shards and an index with these changes."""
     tensors = load_file(directory / TENSORS)
     names = sorted(tensors)
     halves = {"a.safetensors": names[: len(names) // 2], "b.safetensors": names[len(names) // 2 :]}

@@ -1,4 +1,4 @@
-"""llama2.c files that are not whole. (That whole ones are read right is tests/parity's.)"""
+"""Damaged llama2.c files. (tests/parity checks that valid ones are read correctly.)"""
 
 import struct
 from pathlib import Path
@@ -21,7 +21,7 @@ def bytes_of(numbers: tuple[int, ...] = NUMBERS, *, floats: int | None = None) -
     return struct.pack("<7i", *numbers) + b"\x00" * 4 * (whole if floats is None else floats)
 
 
-def test_a_whole_one(tmp_path: Path) -> None:
+def test_a_valid_file(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(bytes_of())
     assert torch.equal(regard.load(tmp_path / "model.bin", device="cpu").logits([1, 2]), torch.zeros(2, 30))
 
@@ -49,7 +49,7 @@ def test_another_header(place: int, value: int, tmp_path: Path) -> None:
 
 
 def test_a_header_whose_sizes_overflow(tmp_path: Path) -> None:
-    """2^23 * 2^23 * 2^23 numbers are 2^69, which is 0 to a program that counts in 64 bits."""
+    """2^23 * 2^23 * 2^23 numbers are 2^69, which overflows to 0 in 64 bits."""
     huge = 1 << 23
     (tmp_path / "model.bin").write_bytes(bytes_of((huge, huge, huge, 2, 2, huge, huge), floats=0))
     with one_clear_line(WeightsError, str(tmp_path / "model.bin")):

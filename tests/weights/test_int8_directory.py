@@ -1,4 +1,4 @@
-"""int8 models on disk: a quarter of the size, the same translations as the model that was quantised."""
+"""int8 models on disk: a quarter of the size, the same translations as the quantized model in memory."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def test_where_pairs_go() -> None:
 
 
 def test_where_thirds_go() -> None:
-    """GPT-2 multiplies from the other side, and has query, key and value next to each other."""
+    """GPT-2's weights are transposed, with query, key and value side by side."""
     query, key, value = thirds(transposed=True).read(torch.arange(12).reshape(2, 6))
     assert query.tolist() == [[0, 6], [1, 7]]
     assert key.tolist() == [[2, 8], [3, 9]]
@@ -91,8 +91,8 @@ def test_no_name_is_claimed_twice(kind: str) -> None:
 @pytest.mark.parametrize("style", ["regard", "huggingface"])
 @pytest.mark.parametrize(("kind", "config"), EVERY, ids=NAMES)
 def test_a_directory_goes_there_and_back(kind: str, config: BlockConfig, style: Style, tmp_path: Path) -> None:
-    told = GenerationConfig(start=3, end=(4, 5), pad=0, suppressed=(0, 7), max_tokens=9)
-    generation = GenerationConfig() if kind == "vit" else told
+    given = GenerationConfig(start=3, end=(4, 5), pad=0, suppressed=(0, 7), max_tokens=9)
+    generation = GenerationConfig() if kind == "vit" else given
     directory = saved(tmp_path / "saved", config, style, generation)
     back = read_model(directory)
     before, after = parameters(random_model(config)), parameters(back.model)

@@ -1,4 +1,4 @@
-"""Shortlists: learnt from a corpus, kept with the model, and a search that says nothing else."""
+"""Shortlists: learnt from a corpus, stored with the model, and obeyed by the search."""
 
 from pathlib import Path
 

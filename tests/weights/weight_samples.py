@@ -1,4 +1,4 @@
-"""Tiny models of every kind that has a name elsewhere, and the shape of a good complaint."""
+"""Tiny models of every Hugging Face model type, and a check for clear error messages."""
 
 import json
 from collections.abc import Iterator
@@ -127,7 +127,7 @@ NAMES = [f"{kind}-{i}" for kind, configs in SAMPLES.items() for i in range(len(c
 
 @torch.no_grad()
 def random_model(config: BlockConfig, seed: int = 0) -> Family:
-    """Every parameter random: zeros and ones would hide a bias or a norm that went astray."""
+    """A model with random parameters everywhere: zeros and ones would hide a misplaced bias or norm."""
     model = build(config)
     random = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
@@ -142,13 +142,13 @@ def saved(directory: Path, config: BlockConfig, style: Style, generation: Genera
 
 
 def change_json(path: Path, **changes: Any) -> None:
-    """Set keys; those that are set to ... are taken out."""
+    """Set keys; `...` removes a key."""
     content = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({key: value for key, value in content.items() if value is not ...}))
 
 
 def change_tensors(directory: Path, **changes: Any) -> None:
-    """Replace tensors (`_` for `.` would be ambiguous, so names are given as they are); ... takes one out."""
+    """Replace tensors by name; `...` removes one."""
     path = directory / "model.safetensors"
     tensors: dict[str, Tensor] = load_file(path) | changes
     kept = {name: tensor.clone() for name, tensor in tensors.items() if tensor is not ...}
@@ -161,7 +161,7 @@ def everything_in(directory: Path) -> list[str]:
 
 @contextmanager
 def one_clear_line(kind: type[RegardError], *named: str) -> Iterator[None]:
-    """A complaint of exactly this kind: one line, that names the file or the key."""
+    """Expect an error of exactly this type, with a message of one line that contains these names."""
     with pytest.raises(RegardError) as caught:
         yield
     assert type(caught.value) is kind, repr(caught.value)
