@@ -22,22 +22,22 @@ Examples:
 )
 @click.argument("sources", type=options.PATH, nargs=-1, required=True)
 @click.argument("destination", type=options.PATH)
-@click.option("--last", type=click.IntRange(1), help="The mean of the last so many validated checkpoints.")
-@click.option("--best", type=click.IntRange(1), help="Of the best so many.")
+@click.option("--last", type=click.IntRange(1), help="Average the last N validated checkpoints.")
+@click.option("--best", type=click.IntRange(1), help="Average the best N validated checkpoints.")
 def command(sources: tuple[Path, ...], destination: Path, last: int | None, best: int | None) -> None:
-    """Make a model of the mean of several checkpoints of a run, or of several models that went on from one, as a new
-    directory DESTINATION."""
+    """Average several checkpoints of a run, or several models fine-tuned from the same one, into a new model directory
+    DESTINATION."""
     from regard.errors import UsageError
 
     if len(sources) > 1:
         if last or best:
-            raise UsageError("--last and --best are for the checkpoints of one run, not for several models")
-        _of_models(sources, destination)
+            raise UsageError("--last and --best select checkpoints of one run; they do not work with several models")
+        _average_models(sources, destination)
     else:
-        _of_checkpoints(sources[0], destination, last, best)
+        _average_checkpoints(sources[0], destination, last, best)
 
 
-def _of_models(paths: Sequence[Path], destination: Path) -> None:
+def _average_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.errors import ModelError
     from regard.io import new_directory
     from regard.text import tokenizer as text
@@ -51,14 +51,14 @@ def _of_models(paths: Sequence[Path], destination: Path) -> None:
         tokens = _tokens(paths[0])
         for path in paths[1:]:
             if _tokens(path) != tokens:
-                raise ModelError(f"{path}: has other tokens than {paths[0]}, so there is no mean of them")
+                raise ModelError(f"{path}: its tokenizer differs from that of {paths[0]}, so they cannot be averaged")
         write_model(draft, made)
     for path in paths:
         output.echo(str(path))
 
 
 def _tokens(path: Path) -> dict[str, bytes]:
-    """A tokenizer as it would be saved: the contents of its files."""
+    """The contents of the files that the tokenizer is saved to."""
     from regard.text import tokenizer as text
 
     tokenizer = text.load(path)
@@ -69,25 +69,25 @@ def _tokens(path: Path) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
-def _of_checkpoints(run: Path, destination: Path, last: int | None, best: int | None) -> None:
+def _average_checkpoints(run: Path, destination: Path, last: int | None, best: int | None) -> None:
     from regard.errors import TrainingError, UsageError
     from regard.training import checkpoint
     from regard.training.export import write_mean
     from regard.training.run_directory import STATE, read_recipe
 
     if (last is None) == (best is None):
-        raise UsageError("give either --last or --best, with a number")
+        raise UsageError("give either --last N or --best N")
     recipe = read_recipe(run)
-    asked = last or best or 1
-    paths = checkpoint.chosen(run / STATE, asked, best=best is not None)
+    count = last or best or 1
+    paths = checkpoint.chosen(run / STATE, count, best=best is not None)
     if not paths:
         raise TrainingError(f"{run}: there is no validated checkpoint")
-    if len(paths) < asked:
-        option, there = "--best" if last is None else "--last", counted(len(paths), "validated checkpoint")
-        raise UsageError(f"{option} {asked}: {run} has {there}")
+    if len(paths) < count:
+        option, available = "--best" if last is None else "--last", counted(len(paths), "validated checkpoint")
+        raise UsageError(f"{option} {count}: {run} has only {available}")
     if (best or 1) > 1 and not recipe.train.average_best:
         raise UsageError(
-            f"--best {best}: {run} kept its last checkpoints and the best one; average_best = true keeps more"
+            f"--best {best}: {run} kept only the best checkpoint and the last ones; [train] average_best = true keeps more"
         )
     write_mean(destination, recipe, run, paths)
     for path in paths:

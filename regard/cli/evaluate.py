@@ -17,7 +17,7 @@ from regard.plural import counted
 if TYPE_CHECKING:
     from regard.decoding.settings import SearchSettings
     from regard.evaluation.decode import Outputs
-    from regard.evaluation.doctor import Diagnosis, Patient
+    from regard.evaluation.doctor import Diagnosis, Baseline
     from regard.evaluation.likelihood import Perplexity
     from regard.evaluation.translation import Casing, Comparison, MetricScore
     from regard.tasks import TranslationModel
@@ -148,9 +148,9 @@ def evaluate(arguments: Arguments) -> Report:
     )
     if arguments.moses:
         moses_tokens([], arguments.moses, arguments.casing)  # fail now for an unknown language
-    report, patient = Report(sentences=len(references)), None
+    report, baseline = Report(sentences=len(references)), None
     if arguments.directory is not None:
-        patient = run_model(arguments, load(arguments.directory, arguments), sources, references, report)
+        baseline = run_model(arguments, load(arguments.directory, arguments), sources, references, report)
     outputs = report.outputs.texts if report.outputs is not None else given
     assert outputs is not None, "checked"
     report.scores = corpus_scores(outputs, references, casing=arguments.casing)
@@ -165,16 +165,21 @@ def evaluate(arguments: Arguments) -> Report:
     if arguments.doctor:
         with progress() as on_progress:
             report.doctor = doctor.examine(
-                outputs, references, casing=arguments.casing, moses=arguments.moses, patient=patient, watch=on_progress
+                outputs,
+                references,
+                casing=arguments.casing,
+                moses=arguments.moses,
+                baseline=baseline,
+                on_progress=on_progress,
             )
     return report
 
 
 def run_model(
     arguments: Arguments, model: "TranslationModel", sources: list[str], references: list[str], report: Report
-) -> "Patient | None":
+) -> "Baseline | None":
     """Add the perplexity of the references to the report and, without --hypotheses, the model's translations."""
-    from regard.evaluation.doctor import Patient
+    from regard.evaluation.doctor import Baseline
     from regard.evaluation.likelihood import likelihoods, perplexity
 
     report.perplexity = perplexity(likelihoods(model, zip(sources, references, strict=True), to=arguments.to))
@@ -189,7 +194,7 @@ def run_model(
         report.outputs = translations(model, sources, arguments)
         for text in report.outputs.texts:
             write(text)
-    return Patient(model, sources, report.settings, arguments.device, arguments.to)
+    return Baseline(model, sources, report.settings, arguments.device, arguments.to)
 
 
 def load(directory: Path, arguments: Arguments) -> "TranslationModel":

@@ -1,7 +1,7 @@
-"""Why is this BLEU what it is? One change at a time: what each does to it, and with which signature.
+"""Explain a BLEU score: change one thing at a time and report the new score with its signature.
 
-Some changes need another search (beam, length penalty), some another model (averaging), and some only another way to
-count the same translations (casing, tokenisation). No search is made twice.
+Some changes need another search (beam, length penalty), some another model (averaging), and some only score the same
+translations differently (casing, tokenization). No search runs twice.
 """
 
 import tempfile
@@ -22,12 +22,17 @@ from regard.training.export import write_mean
 from regard.training.run_directory import RECIPE, STATE, read_recipe
 
 BEAMS = (1, 4, 8)
-LENGTHS: tuple[tuple[float, LengthForm], ...] = ((0.0, "plain"), (0.6, "paper"), (1.0, "paper"), (1.0, "plain"))
+LENGTH_PENALTIES: tuple[tuple[float, LengthForm], ...] = (
+    (0.0, "plain"),
+    (0.6, "paper"),
+    (1.0, "paper"),
+    (1.0, "plain"),
+)
 """None; that of "Attention is all you need"; its form with exponent 1; the mean log-probability."""
-TOKENS = ("13a", "intl", "char", "none")
+TOKENIZERS = ("13a", "intl", "char", "none")
 
-Watch = Callable[[str, int, int], None]
-"""Is told what is being translated, how many sentences are done, and how many there will be."""
+OnProgress = Callable[[str, int, int], None]
+"""Called with the change being tried, the sentences done, and their total number."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +41,14 @@ class Line:
     change: str
     figure: MetricScore
     difference: float
-    """To the base line."""
+    """Compared with the baseline."""
 
 
 @dataclass
 class Diagnosis:
     lines: list[Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What could not be tried, and what it would take."""
+    """What could not be tried, and what it needs."""
 
     def add(self, about: str, change: str, figure: MetricScore) -> None:
         base = self.lines[0].figure.value if self.lines else figure.value
@@ -51,15 +56,15 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Patient:
-    """Where the translations came from, which can be asked for others."""
+class Baseline:
+    """The model and search that made the translations, to make others with."""
 
     model: TranslationModel
     sources: Sequence[str]
     settings: SearchSettings
     device: str = "auto"
     to: str | None = None
-    """The language that was asked for, of a model that has several."""
+    """The target language, for a model with several."""
 
 
 def examine(
@@ -68,24 +73,22 @@ def examine(
     *,
     casing: Casing = "mixed",
     moses: str = "",
-    patient: Patient | None = None,
-    watch: Watch | None = None,
+    baseline: Baseline | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Diagnosis:
-    """Change one thing at a time. Without a patient, only what can be changed about the counting."""
+    """Change one thing at a time. Without a baseline model, only the scoring can change."""
     found = Diagnosis()
-    how = in_words(patient.settings) if patient else "the translations as given"
+    how = in_words(baseline.settings) if baseline else "the translations as given"
     found.add("base line", how, bleu(outputs, references, casing=casing))
-    if patient is None:
-        found.notes.append(
-            "beam, length penalty and averaging: they need a model that translates (-m, without --hypotheses)"
-        )
+    if baseline is None:
+        found.notes.append("beam, length penalty and averaging: need a translation model (-m, without --hypotheses)")
     else:
-        for about, change, texts in _translated(patient, outputs, found.notes, watch):
+        for about, change, texts in _retranslated(baseline, outputs, found.notes, on_progress):
             found.add(about, change, bleu(texts, references, casing=casing))
     for about, change, kind in countings(casing, moses):
         found.add(about, change, bleu(outputs, references, **kind))
     if not moses:
-        found.notes.append("Moses tokenisation and split compounds: name the target's language (--moses de)")
+        found.notes.append("Moses tokenization and compound splitting: need the target language (--moses de)")
     return found
 
 
@@ -96,14 +99,14 @@ def in_words(settings: SearchSettings) -> str:
 
 
 def canonical(settings: SearchSettings) -> SearchSettings:
-    """The same for settings that cannot but give the same: greedy search has no use for a length penalty."""
+    """One form for settings with the same result: greedy search ignores the length penalty."""
     if settings.beam == 1:
         return replace(settings, length_penalty=1.0, length_form="plain", patience=None)
     return replace(settings, length_form="plain") if settings.length_penalty == 0 else settings
 
 
 def searches(base: SearchSettings) -> list[tuple[str, str, SearchSettings]]:
-    """Other ways to search, each unlike the base line and unlike each other. A length penalty needs a beam."""
+    """Other searches, all different from the baseline and from each other. A length penalty needs a beam."""
     beams = [("beam", f"beam {beam}", replace(base, beam=beam)) for beam in BEAMS]
     wide = base if base.beam > 1 else replace(base, beam=BEAMS[1])
     needed = "" if base.beam > 1 else f"beam {wide.beam}, "
@@ -113,7 +116,7 @@ def searches(base: SearchSettings) -> list[tuple[str, str, SearchSettings]]:
             f"{needed}{'none' if exponent == 0 else f'{exponent:g} {form}'}",
             replace(wide, length_penalty=exponent, length_form=form),
         )
-        for exponent, form in LENGTHS
+        for exponent, form in LENGTH_PENALTIES
     ]
     seen, kept = {canonical(base)}, []
     for about, change, settings in beams + lengths:
@@ -124,11 +127,11 @@ def searches(base: SearchSettings) -> list[tuple[str, str, SearchSettings]]:
 
 
 def means(run: Path) -> list[tuple[str, tuple[Path, ...]]]:
-    """The models that the checkpoints of a run can make: one alone, or the mean of several."""
-    whole = {path: score for path, score in checkpoint.validated(run / STATE) if checkpoint.damage(path) is None}
-    if not whole:
+    """The models that the checkpoints of a run can make: single checkpoints and means of several."""
+    valid = {path: score for path, score in checkpoint.validated(run / STATE) if checkpoint.damage(path) is None}
+    if not valid:
         return []
-    last, best = list(whole), sorted(whole, key=whole.__getitem__)
+    last, best = list(valid), sorted(valid, key=valid.__getitem__)
     moving = " (its moving average)" if (last[-1] / checkpoint.AVERAGE).exists() else ""
     made: dict[tuple[Path, ...], str] = {(last[-1],): f"the newest checkpoint alone{moving}"}
     made.setdefault((best[-1],), f"the best checkpoint alone{moving}")
@@ -141,46 +144,46 @@ def means(run: Path) -> list[tuple[str, tuple[Path, ...]]]:
 
 
 def countings(casing: Casing, moses: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Other ways to count the same translations."""
+    """Other ways to score the same translations."""
     other: Casing = "mixed" if casing == "lower" else "lower"
     kinds: list[tuple[str, str, dict[str, Any]]] = [("casing", f"{other} case", {"casing": other})]
-    kinds += [("tokens", tokens, {"casing": casing, "tokens": tokens}) for tokens in TOKENS if tokens != "13a"]
+    kinds += [("tokens", tokens, {"casing": casing, "tokens": tokens}) for tokens in TOKENIZERS if tokens != "13a"]
     if moses:
-        own = {"casing": casing, "moses": moses}
-        kinds.append(("tokens", f"Moses ({moses})", own))
-        kinds.append(("tokens", f"Moses ({moses}), compounds split", own | {"compounds": True}))
+        options = {"casing": casing, "moses": moses}
+        kinds.append(("tokens", f"Moses ({moses})", options))
+        kinds.append(("tokens", f"Moses ({moses}), compounds split", options | {"compounds": True}))
     return kinds
 
 
-def _translated(
-    patient: Patient, outputs: Sequence[str], notes: list[str], watch: Watch | None
+def _retranslated(
+    baseline: Baseline, outputs: Sequence[str], notes: list[str], on_progress: OnProgress | None
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Every change that needs the model, and the translations that come of it."""
-    run = patient.model.source.absolute().parent
+    """Every change that needs the model, with its translations."""
+    run = baseline.model.source.absolute().parent
     in_run = (run / STATE).is_dir() and (run / RECIPE).is_file()
     models = means(run) if in_run else []
     if not in_run:
-        notes.append("averaging: needs the checkpoints of the run, so a model that lies in it (-m RUN/model)")
+        notes.append("averaging: needs the checkpoints of a run, so a model inside one (-m RUN/model)")
     elif not models:
-        notes.append(f"averaging: {run / 'state'} has no validated checkpoint that is whole")
-    plans = searches(patient.settings)
-    sentences, rounds = len(patient.sources), len(plans) + len(models)
+        notes.append(f"averaging: {run / 'state'} has no valid checkpoint that was validated")
+    plans = searches(baseline.settings)
+    sentences, rounds = len(baseline.sources), len(plans) + len(models)
 
     def again(number: int, change: str, model: TranslationModel, settings: SearchSettings) -> list[str]:
         def tick(done: int) -> None:
-            if watch is not None:
-                watch(change, number * sentences + done, rounds * sentences)
+            if on_progress is not None:
+                on_progress(change, number * sentences + done, rounds * sentences)
 
-        return translate(model, patient.sources, settings, tick, to=patient.to).texts
+        return translate(model, baseline.sources, settings, tick, to=baseline.to).texts
 
     for number, (about, change, settings) in enumerate(plans):
-        yield about, change, again(number, change, patient.model, settings)
+        yield about, change, again(number, change, baseline.model, settings)
     for number, (change, paths) in enumerate(models, len(plans)):
-        with _mean(run, paths, patient.device) as model:
-            if _same_weights(model, patient.model):
+        with _mean(run, paths, baseline.device) as model:
+            if _same_weights(model, baseline.model):
                 yield "averaging", f"{change}, as it is", outputs
             else:
-                yield "averaging", change, again(number, change, model, patient.settings)
+                yield "averaging", change, again(number, change, model, baseline.settings)
 
 
 @contextmanager

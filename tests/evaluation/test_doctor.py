@@ -9,7 +9,7 @@ from regard.decoding.settings import SearchSettings
 from regard.errors import InputTooLong, TaskError, UsageError
 from regard.evaluation import doctor
 from regard.evaluation.decode import require_translation_model, translate
-from regard.evaluation.doctor import Patient, canonical, countings, examine, searches
+from regard.evaluation.doctor import Baseline, canonical, countings, examine, searches
 from regard.evaluation.translation import bleu
 from regard.tasks import TranslationModel
 from regard.tasks.base import Model
@@ -84,8 +84,8 @@ def test_each_search_is_made_once(toy: TranslationModel, pairs: Pairs, monkeypat
     found = examine(
         outputs,
         references,
-        patient=Patient(toy, sources, base),
-        watch=lambda what, done, total: steps.append((done, total)),
+        baseline=Baseline(toy, sources, base),
+        on_progress=lambda what, done, total: steps.append((done, total)),
     )
     assert len(made) == len(set(made)) == 6
     assert canonical(base) not in made

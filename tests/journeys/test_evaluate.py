@@ -148,7 +148,7 @@ def test_doctor_of_a_run(regard: Run, run: Path) -> None:
 def test_more_checkpoints_than_there_are(regard: Run, run: Path, tmp_path: Path) -> None:
     for option in ("--last", "--best"):
         said = complaint(regard("average", run, "mean", option, "99", code=2))
-        assert said == f"regard: {option} 99: {run} has 2 validated checkpoints\n"
+        assert said == f"regard: {option} 99: {run} has only 2 validated checkpoints\n"
     assert not (tmp_path / "mean").exists()
 
 
@@ -169,7 +169,7 @@ def test_the_mean_of_several_models(regard: Run, run: Path, folders: Folders, tm
     vocab = tokens["model"]["vocab"]
     vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
     path.write_text(json.dumps(tokens))
-    assert "has other tokens" in complaint(regard("average", "newest", "renamed", "none", code=5))
+    assert "its tokenizer differs" in complaint(regard("average", "newest", "renamed", "none", code=5))
     assert "--last" in complaint(regard("average", "newest", "renamed", "none", "--last", "2", code=2))
     assert not (tmp_path / "none").exists()
 
@@ -179,7 +179,7 @@ def test_doctor_of_a_damaged_run(regard: Run, run: Path, folders: Folders) -> No
         (path / "manifest.json").write_text("{}")
     test_set = (run.parent / "small.en", run.parent / "small.de")
     found = json.loads(regard("evaluate", *test_set, "-m", run / "model", "--doctor", "--json").stdout)["doctor"]
-    assert "no validated checkpoint that is whole" in found["notes"][0]
+    assert "no valid checkpoint that was validated" in found["notes"][0]
 
 
 # ---- score ----
