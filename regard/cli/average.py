@@ -87,7 +87,7 @@ def _average_checkpoints(run: Path, destination: Path, last: int | None, best: i
         raise UsageError(f"{option} {count}: {run} has only {available}")
     if (best or 1) > 1 and not recipe.train.average_best:
         raise UsageError(
-            f"--best {best}: {run} kept only the best checkpoint and the last ones; [train] average_best = true keeps more"
+            f"--best {best}: {run} kept its best checkpoint and the last ones; average_best = true keeps more"
         )
     write_mean(destination, recipe, run, paths)
     for path in paths:

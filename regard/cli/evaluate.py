@@ -17,7 +17,7 @@ from regard.plural import counted
 if TYPE_CHECKING:
     from regard.decoding.settings import SearchSettings
     from regard.evaluation.decode import Outputs
-    from regard.evaluation.doctor import Diagnosis, Baseline
+    from regard.evaluation.doctor import Baseline, Diagnosis
     from regard.evaluation.likelihood import Perplexity
     from regard.evaluation.translation import Casing, Comparison, MetricScore
     from regard.tasks import TranslationModel
