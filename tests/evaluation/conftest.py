@@ -1,4 +1,4 @@
-"""A translator that knows nothing yet, which is enough to ask it for probabilities."""
+"""An untrained translation model: enough to compute probabilities."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def toy() -> TranslationModel:
         Seq2SeqConfig(vocab=304, width=32, heads=4, inner=64, encoder_layers=2, decoder_layers=2, context=40)
     )
     initialize(network, seed=3)
-    with torch.no_grad():  # with opinions: at first every token is about as likely as any other
+    with torch.no_grad():  # sharper: at first all tokens are about equally likely
         for parameter in network.parameters():
             parameter.mul_(2.0)
     assert tokenizer.start is not None

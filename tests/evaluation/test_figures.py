@@ -1,4 +1,4 @@
-"""Figures are sacrebleu's own, to the last digit; and whether a difference is one."""
+"""Scores equal sacrebleu's to the last digit; significance tests."""
 
 import json
 import random
@@ -28,7 +28,7 @@ OUTPUTS = [
 ]
 
 
-def test_as_the_command_of_sacrebleu_prints_them(tmp_path: Path) -> None:
+def test_scores_equal_the_sacrebleu_command(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("\n".join(OUTPUTS) + "\n", encoding="utf-8")
     (tmp_path / "ref").write_text("\n".join(REFERENCES) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "out", "-m", "bleu", "chrf", "ter", "-w", "6"]
@@ -43,7 +43,7 @@ def test_as_the_command_of_sacrebleu_prints_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tokens", ["13a", "intl", "none", "char"])
-def test_each_kind_of_tokens(tokens: str) -> None:
+def test_each_tokenization(tokens: str) -> None:
     theirs = sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES], tokenize=tokens, lowercase=True)
     ours = bleu(OUTPUTS, REFERENCES, tokens=tokens, casing="lower")
     assert ours.value == theirs.score
@@ -66,7 +66,7 @@ def test_moses_and_compounds() -> None:
 
 
 def test_only_hyphens_inside_words_are_split() -> None:
-    # what perl -ple 's{(\S)-(\S)}{$1 ##AT##-##AT## $2}g' makes of them; it is how the published figures came about
+    # the result of perl -ple 's{(\S)-(\S)}{$1 ##AT##-##AT## $2}g', as in the published scores
     assert split_compounds(["a-b - c- -d", "x-y-z", "ab-cd-ef"]) == [
         "a ##AT##-##AT## b - c- -d",
         "x ##AT##-##AT## y-z",
@@ -74,7 +74,7 @@ def test_only_hyphens_inside_words_are_split() -> None:
     ]
 
 
-def test_what_cannot_be_scored() -> None:
+def test_unusable_input() -> None:
     with pytest.raises(InputError, match="1 translation, but 2 references"):
         corpus_scores(["a"], ["a", "b"])
     with pytest.raises(InputError, match="no translations"):
@@ -96,15 +96,15 @@ def damaged(lines: list[str], share: float, seed: int) -> list[str]:
 MANY = [f"Satz {i} hat {i * 7} Wörter, und {i % 5} davon sind neu." for i in range(200)]
 
 
-def test_the_same_system_twice_is_no_better() -> None:
+def test_equal_systems_are_not_different() -> None:
     system = damaged(MANY, 0.2, seed=1)
     found = compare(system, list(system), MANY)
-    assert found.p_value == 1.0  # sacrebleu says 0.001 here: of no difference at all, none is larger
+    assert found.p_value == 1.0  # sacrebleu gives 0.001 here
     assert not found.significant
     assert "same BLEU" in found.in_words()
 
 
-def test_a_much_worse_one_is_worse() -> None:
+def test_a_much_worse_system_is_worse() -> None:
     found = compare(damaged(MANY, 0.1, seed=1), damaged(MANY, 0.4, seed=2), MANY)
     assert found.p_value < 0.01
     assert found.significant
@@ -116,7 +116,7 @@ def test_a_much_worse_one_is_worse() -> None:
     assert turned.in_words("ours", "theirs").startswith("theirs is better than ours")
 
 
-def test_equally_damaged_ones_cannot_be_told_apart() -> None:
+def test_equally_damaged_systems_have_no_winner() -> None:
     found = compare(damaged(MANY, 0.2, seed=1), damaged(MANY, 0.2, seed=2), MANY, casing="lower")
     assert found.first != found.second
     assert not found.significant
@@ -124,12 +124,12 @@ def test_equally_damaged_ones_cannot_be_told_apart() -> None:
     assert found.in_words().startswith("No winner")
 
 
-def test_the_limit_itself() -> None:
+def test_the_significance_level() -> None:
     assert Comparison(10.0, 11.0, 0.0499, "").significant
     assert not Comparison(10.0, 11.0, 0.05, "").significant
 
 
-def test_one_sentence_decides_nothing() -> None:
+def test_one_sentence_proves_nothing() -> None:
     found = compare(["a b c d e"], ["a b c d x"], ["a b c d e"])
     assert found.first > found.second
     assert found.p_value == 1.0

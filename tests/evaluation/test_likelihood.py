@@ -1,4 +1,4 @@
-"""Log-probabilities and perplexity against a computation by hand, and against what the searches report."""
+"""Log-probabilities and perplexity equal a computation by hand, and what the searches report."""
 
 import copy
 import math
@@ -15,12 +15,12 @@ Pairs = list[tuple[str, str]]
 
 
 def by_hand(model: TranslationModel, source: str, target: str) -> list[float]:
-    """One pair, one token after the other, with torch's own cross-entropy."""
-    said = model.tokenizer.encode_target(target)
-    assert said[-1] == model.tokenizer.end
+    """One pair, token by token, with torch's cross-entropy."""
+    ids = model.tokenizer.encode_target(target)
+    assert ids[-1] == model.tokenizer.end
     found = []
-    for place, token in enumerate(said):
-        seen = torch.tensor([[model.generation.start, *said[:place]]])
+    for position, token in enumerate(ids):
+        seen = torch.tensor([[model.generation.start, *ids[:position]]])
         with torch.no_grad():
             logits = model.network(torch.tensor([model.tokenizer.encode(source)]), seen)[0, -1]
         found.append(-functional.cross_entropy(logits, torch.tensor(token)).item())
@@ -49,7 +49,7 @@ def test_perplexity_by_hand(toy: TranslationModel, pairs: Pairs) -> None:
     assert found.per_word == pytest.approx(math.exp(-sum(values) / found.words), rel=1e-4)
 
 
-def test_what_knows_nothing_wavers_between_all(toy: TranslationModel, pairs: Pairs) -> None:
+def test_the_perplexity_of_a_uniform_model_is_its_vocabulary(toy: TranslationModel, pairs: Pairs) -> None:
     blank = copy.deepcopy(toy)
     with torch.no_grad():
         for parameter in blank.network.parameters():
@@ -58,14 +58,14 @@ def test_what_knows_nothing_wavers_between_all(toy: TranslationModel, pairs: Pai
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_as_the_search_reports_it(toy: TranslationModel, pairs: Pairs, beam: int) -> None:
-    """The same tokens have the same log-probabilities, whether the search found them or they are given."""
+def test_the_search_reports_the_same(toy: TranslationModel, pairs: Pairs, beam: int) -> None:
+    """The same tokens have the same log-probabilities, found by a search or given."""
     sources = [source for source, _ in pairs]
     for source, found in zip(sources, toy.translations(sources, beam=beam, n_best=beam, max_new=8), strict=True):
         for one in found:
             ids = [toy.tokenizer.id_of(piece) for piece in one.pieces]
-            said = ids + [toy.tokenizer.end] * one.ended
-            (again,) = score_tokens(toy, [toy.tokenizer.encode(source)], [said])
+            ids = ids + [toy.tokenizer.end] * one.ended
+            (again,) = score_tokens(toy, [toy.tokenizer.encode(source)], [ids])
             assert again.ended == one.ended
             assert again.token_log_probabilities == pytest.approx(one.piece_log_probabilities, abs=1e-4)
             assert again.log_probability == pytest.approx(one.log_probability, abs=1e-3)
@@ -81,7 +81,7 @@ def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pair
     assert found.log_probability != next(likelihoods(toy, [pairs[0]])).log_probability
 
 
-def test_company_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batching_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [pairs[i % 4] for i in range(23)]
     together = list(likelihoods(toy, many))
     monkeypatch.setattr(likelihood, "POSITIONS_PER_BATCH", 30)
@@ -94,11 +94,11 @@ def test_company_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypatc
         assert one.log_probabilities == pytest.approx(third.log_probabilities, abs=1e-4)
 
 
-def test_what_has_no_score(toy: TranslationModel) -> None:
+def test_pairs_without_a_score(toy: TranslationModel) -> None:
     given = [("", "Fisch!"), ("Fish!", ""), ("Fish! " * 40, "Fisch!"), ("Fish!", "Fisch! " * 40), ("Fish!", "Fisch!")]
     found = list(likelihoods(toy, given))
     assert [one.fault[:6] for one in found] == ["the so", "", "longer", "longer", ""]
-    assert found[1].pieces == ["</s>"]  # to say nothing is something that can be said
+    assert found[1].pieces == ["</s>"]  # an empty text is a text
     assert math.isnan(found[0].log_probability)
     total = perplexity(found)
     assert (total.pairs, total.left_out) == (2, 3)
@@ -112,6 +112,6 @@ def test_a_line_without_spaces_is_one_long_word() -> None:
     assert math.isnan(likelihood.Perplexity().per_token)
 
 
-def test_the_end_is_said_once(toy: TranslationModel) -> None:
+def test_the_end_token_comes_once(toy: TranslationModel) -> None:
     assert target_tokens(toy, "Fisch!") == toy.tokenizer.encode_target("Fisch!")
     assert target_tokens(toy, "") == [toy.tokenizer.end]

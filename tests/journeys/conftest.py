@@ -1,4 +1,4 @@
-"""Small models of every family with tokenizers, made here: what a person would have in folders of their own."""
+"""Small models of every family, with tokenizers, in model directories."""
 
 import io
 from pathlib import Path
@@ -53,7 +53,7 @@ def make_model(directory: Path, config: BlockConfig, generation: GenerationConfi
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory, byte_tokenizer: Tokenizer) -> dict[str, Path]:
-    """One directory a kind of model."""
+    """One model directory per kind of model."""
     root = tmp_path_factory.mktemp("models")
     vocab = byte_tokenizer.get_vocab_size()
     sizes = {"vocab": vocab, "width": 32, "layers": 2, "heads": 4, "inner": 64, "context": 48}
@@ -71,7 +71,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, byte_tokenizer: Tokenizer)
 
 
 def write_translator(directory: Path, root: Path) -> Path:
-    """A model in the layout of OPUS-MT's files, but for its weights, which are regard's."""
+    """A model with the tokenizer files of OPUS-MT, and weights in regard's format."""
     corpus = root / "corpus.txt"
     corpus.write_text("\n".join(SENTENCES), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
@@ -104,7 +104,7 @@ def write_translator(directory: Path, root: Path) -> Path:
 
 @pytest.fixture
 def regard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """The program, run in a folder of its own. Not in a process of its own: torch takes seconds to import."""
+    """Run the program in a folder of its own, but in this process: importing torch takes seconds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
 

@@ -1,4 +1,4 @@
-"""What the fixtures of this folder are, for the tests' signatures."""
+"""The types of this folder's fixtures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Done(NamedTuple):
-    """What a run of the program printed."""
+    """The output of the program."""
 
     stdout: str
     stderr: str

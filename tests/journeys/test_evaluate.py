@@ -1,4 +1,4 @@
-"""regard evaluate and regard score, from the outside: a test set in, figures and log-probabilities out."""
+"""regard evaluate and regard score: a test set in, scores and log-probabilities out."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def test_set(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a few updates: three checkpoints, of which the last two make the model."""
+    """A short run with three checkpoints; the model is the average of the last two."""
     path = tmp_path_factory.mktemp("runs") / "sample"
     settings = {
         "data.dir": path.parent,
@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "decode.max_new": 8,
         "tokenizer.vocab": 400,
     }
-    for side in ("en", "de"):  # validation decodes all of it, and there is nothing yet that would end a sentence
+    for side in ("en", "de"):  # validation decodes all of it, and an untrained model does not end its sentences
         lines = (SAMPLE / f"valid.{side}").read_text(encoding="utf-8").splitlines()[:6]
         write(path.parent / f"small.{side}", lines)
         (path.parent / f"train.{side}").symlink_to(SAMPLE / f"train.{side}")
@@ -52,13 +52,13 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def complaint(done: Done) -> str:
+def error_line(done: Done) -> str:
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr
 
 
-def test_figures_of_a_model(regard: Run, folders: Folders, test_set: tuple[str, str], tmp_path: Path) -> None:
+def test_scores_of_a_model(regard: Run, folders: Folders, test_set: tuple[str, str], tmp_path: Path) -> None:
     done = regard("evaluate", *test_set, "-m", folders["translator"], "-o", "out", "--json")
     found = json.loads(done.stdout)
     assert done.stderr == ""
@@ -66,8 +66,8 @@ def test_figures_of_a_model(regard: Run, folders: Folders, test_set: tuple[str, 
     outputs = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
     assert len(outputs) == 5
     assert outputs[1] == ""
-    said = regard("translate", "--as-is", "-m", folders["translator"], stdin="\n".join(ENGLISH) + "\n").stdout
-    assert said == (tmp_path / "out").read_text(encoding="utf-8")
+    shown = regard("translate", "--as-is", "-m", folders["translator"], stdin="\n".join(ENGLISH) + "\n").stdout
+    assert shown == (tmp_path / "out").read_text(encoding="utf-8")
     assert found["figures"][0]["value"] == sacrebleu.corpus_bleu(outputs[:4], [GERMAN]).score
     assert found["figures"][1]["value"] == sacrebleu.corpus_chrf(outputs[:4], [GERMAN]).score
     assert found["figures"][2]["value"] == sacrebleu.corpus_ter(outputs[:4], [GERMAN]).score
@@ -88,7 +88,7 @@ def test_as_text(regard: Run, folders: Folders, test_set: tuple[str, str]) -> No
     assert sum("|moses:de" in line for line in lines) == 2
 
 
-def test_one_of_each(regard: Run, folders: Folders, tmp_path: Path) -> None:
+def test_singular_nouns(regard: Run, folders: Folders, tmp_path: Path) -> None:
     write(tmp_path / "one", ["Ich"])
     shown = regard("evaluate", "one", "one", "-m", folders["translator"], "--max-new", "1").stdout
     assert shown.startswith("1 sentence, ")
@@ -104,7 +104,7 @@ def test_gzipped(regard: Run, test_set: tuple[str, str], tmp_path: Path) -> None
     assert regard("evaluate", "test.en.gz", "test.de.gz", "--hypotheses", "test.en.gz").stdout == plain
 
 
-def test_who_is_better(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None:
+def test_comparison(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None:
     other = ("--compare", "test.de")
     worse = json.loads(regard("evaluate", *test_set, "-m", folders["translator"], *other, "--json").stdout)
     assert worse["comparison"]["second"] == pytest.approx(100)
@@ -128,7 +128,7 @@ def test_doctor_of_a_model_alone(regard: Run, folders: Folders, test_set: tuple[
     shown = regard("evaluate", *test_set, "-m", folders["translator"], "--doctor").stdout
     assert "not tried: averaging" in shown
     assert "not tried: Moses" in shown
-    assert "…" not in shown  # signatures are whole
+    assert "…" not in shown  # signatures are not cut
 
 
 def test_doctor_of_a_run(regard: Run, run: Path) -> None:
@@ -147,30 +147,30 @@ def test_doctor_of_a_run(regard: Run, run: Path) -> None:
 
 def test_more_checkpoints_than_there_are(regard: Run, run: Path, tmp_path: Path) -> None:
     for option in ("--last", "--best"):
-        said = complaint(regard("average", run, "mean", option, "99", code=2))
-        assert said == f"regard: {option} 99: {run} has only 2 validated checkpoints\n"
+        shown = error_line(regard("average", run, "mean", option, "99", code=2))
+        assert shown == f"regard: {option} 99: {run} has only 2 validated checkpoints\n"
     assert not (tmp_path / "mean").exists()
 
 
 def test_the_mean_of_several_models(regard: Run, run: Path, folders: Folders, tmp_path: Path) -> None:
     regard("average", run, "newest", "--last", "1")
-    said = regard("average", run / "model", "newest", "newest", "mean").stdout
-    assert said.splitlines() == [str(run / "model"), "newest", "newest"]
+    shown = regard("average", run / "model", "newest", "newest", "mean").stdout
+    assert shown.splitlines() == [str(run / "model"), "newest", "newest"]
     one, other, mean = (load_file(tmp_path / path / "model.safetensors") for path in (run / "model", "newest", "mean"))
     assert not all(torch.equal(one[name], other[name]) for name in one)
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, (one[name] + 2 * other[name]) / 3)
     assert regard("translate", "The dog sees a red house.", "-m", "mean").stdout.strip()
-    said = complaint(regard("average", "newest", folders["translator"], "none", code=5))
-    assert said.startswith(f"regard: {folders['translator']}: differs from newest in ")
+    shown = error_line(regard("average", "newest", folders["translator"], "none", code=5))
+    assert shown.startswith(f"regard: {folders['translator']}: differs from newest in ")
     regard("convert", "newest", "renamed")
     path = tmp_path / "renamed" / "tokenizer.json"
     tokens = json.loads(path.read_text())
     vocab = tokens["model"]["vocab"]
     vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
     path.write_text(json.dumps(tokens))
-    assert "its tokenizer differs" in complaint(regard("average", "newest", "renamed", "none", code=5))
-    assert "--last" in complaint(regard("average", "newest", "renamed", "none", "--last", "2", code=2))
+    assert "its tokenizer differs" in error_line(regard("average", "newest", "renamed", "none", code=5))
+    assert "--last" in error_line(regard("average", "newest", "renamed", "none", "--last", "2", code=2))
     assert not (tmp_path / "none").exists()
 
 
@@ -213,12 +213,12 @@ def test_score(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None
     assert with_tokens.split("\t")[2].split()[-1].startswith("</s>=-")
 
 
-def test_score_of_what_was_found(regard: Run, folders: Folders, tmp_path: Path) -> None:
-    """Beam search and `score` agree, where the text is cut into the pieces that the search chose."""
+def test_score_agrees_with_the_search(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    """Beam search and `score` agree where the text has the same pieces as the hypothesis."""
     full = [line for line in ENGLISH if line] * 3
     options = ("--beam", "4", "--n-best", "4", "--json")
-    said = regard("translate", "--as-is", *full, "-m", folders["translator"], *options).stdout.splitlines()
-    found = [(json.loads(line)["source"], one) for line in said for one in json.loads(line)["translations"]]
+    shown = regard("translate", "--as-is", *full, "-m", folders["translator"], *options).stdout.splitlines()
+    found = [(json.loads(line)["source"], one) for line in shown for one in json.loads(line)["translations"]]
     write(tmp_path / "a", [source for source, _ in found])
     write(tmp_path / "b", [one["text"] for _, one in found])
     scores = regard("score", "a", "b", "-m", folders["translator"], "--tokens", "--json").stdout.splitlines()
@@ -236,16 +236,16 @@ def test_score_of_what_was_found(regard: Run, folders: Folders, tmp_path: Path) 
     assert agreed
 
 
-# ---- what people get wrong ----
+# ---- bad input ----
 
 
 def test_unequal_files(regard: Run, folders: Folders, test_set: tuple[str, str], tmp_path: Path) -> None:
     write(tmp_path / "short", GERMAN[:3])
     expected = "line 4 has no partner"
-    assert expected in complaint(regard("evaluate", "test.en", "short", "-m", folders["translator"], code=4))
-    assert expected in complaint(regard("evaluate", *test_set, "--hypotheses", "short", code=4))
+    assert expected in error_line(regard("evaluate", "test.en", "short", "-m", folders["translator"], code=4))
+    assert expected in error_line(regard("evaluate", *test_set, "--hypotheses", "short", code=4))
     given = ("--hypotheses", "test.de", "--compare", "short")
-    assert expected in complaint(regard("evaluate", *test_set, *given, code=4))
+    assert expected in error_line(regard("evaluate", *test_set, *given, code=4))
     assert expected in regard("score", "test.en", "short", "-m", folders["translator"], code=4).stderr
 
 
@@ -262,14 +262,14 @@ def test_unequal_files(regard: Run, folders: Folders, test_set: tuple[str, str],
 @pytest.mark.parametrize("verb", ["evaluate", "score"])
 def test_hostile_files(regard: Run, folders: Folders, tmp_path: Path, verb: str, content: bytes, expected: str) -> None:
     (tmp_path / "bad").write_bytes(content)
-    assert expected in complaint(regard(verb, "bad", "bad", "-m", folders["translator"], code=4))
-    assert "cannot be read" in complaint(regard(verb, "nowhere", "bad", "-m", folders["translator"], code=4))
+    assert expected in error_line(regard(verb, "bad", "bad", "-m", folders["translator"], code=4))
+    assert "cannot be read" in error_line(regard(verb, "nowhere", "bad", "-m", folders["translator"], code=4))
 
 
 def test_too_long_names_the_line(regard: Run, folders: Folders, tmp_path: Path) -> None:
     write(tmp_path / "a", ["The bank.", "apple " * 60])
     done = regard("evaluate", "a", "a", "-m", folders["translator"], "-o", "out", code=4)
-    assert "a:2: has" in complaint(done)
+    assert "a:2: has" in error_line(done)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
     assert regard("score", "a", "a", "-m", folders["translator"]).stdout.splitlines()[1] == "nan\tnan"
 
@@ -291,11 +291,11 @@ def test_contradictions(regard: Run, folders: Folders, test_set: tuple[str, str]
         (("-m", "nowhere"), "no such directory"),
     ]:
         done = regard("evaluate", *test_set, *options, code=pytest.approx(4, abs=2))
-        assert expected in complaint(done)
-    assert "not a translation model" in complaint(regard("score", *test_set, "-m", folders["writer"], code=2))
+        assert expected in error_line(done)
+    assert "not a translation model" in error_line(regard("score", *test_set, "-m", folders["writer"], code=2))
     assert (tmp_path / "test.de").read_text(encoding="utf-8").splitlines() == GERMAN
 
 
-def test_comparing_with_what_does_not_translate(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None:
+def test_comparing_with_a_classifier(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None:
     done = regard("evaluate", *test_set, "-m", folders["translator"], "--compare-model", folders["judge"], code=2)
-    assert "not a translation model" in complaint(done)
+    assert "not a translation model" in error_line(done)

@@ -1,4 +1,4 @@
-"""What people and scripts do to a queue: too much, too long, too wide, nothing at all."""
+"""Many lines, long lines, empty lines, wide beams."""
 
 import resource
 
@@ -13,34 +13,36 @@ def test_ten_thousand_words_one_a_line(regard: Run, folders: Folders, options: l
         "translate", "--as-is", "-m", folders["translator"], *options, stdin="\n".join(words)
     ).stdout.splitlines()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    said = regard(
+    lines = regard(
         "translate", "--as-is", "-m", folders["translator"], *options, stdin="\n".join(words * 2500)
     ).stdout.splitlines()
-    assert said == first * 2500
+    assert lines == first * 2500
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 
 def test_empty_lines_stay_where_they_are(regard: Run, folders: Folders) -> None:
     one = regard("translate", "--as-is", "-m", folders["translator"], stdin="dog").stdout
-    said = regard("translate", "--as-is", "-m", folders["translator"], stdin="\n\ndog\n   \n\ndog\n\n").stdout
-    assert said == f"\n\n{one}\n\n{one}\n"
+    lines = regard("translate", "--as-is", "-m", folders["translator"], stdin="\n\ndog\n   \n\ndog\n\n").stdout
+    assert lines == f"\n\n{one}\n\n{one}\n"
 
 
 def test_a_line_of_ten_thousand_tokens_is_one_clear_line(regard: Run, folders: Folders) -> None:
     done = regard("translate", "--as-is", "-m", folders["translator"], stdin="dog\n" + "river " * 10_000, code=4)
-    (complaint,) = done.stderr.splitlines()
-    assert "line 2" in complaint
-    assert "reads at most 40" in complaint
+    (message,) = done.stderr.splitlines()
+    assert "line 2" in message
+    assert "reads at most 40" in message
 
 
 @pytest.mark.parametrize("beam", ["64", "65", "500"])
 def test_a_beam_wider_than_the_vocabulary(regard: Run, folders: Folders, beam: str) -> None:
     options = ("--beam", beam, "--n-best", "3", "--max-new", "3")
-    said = regard("translate", "--as-is", "-m", folders["translator"], *options, stdin="dog\nriver").stdout.splitlines()
-    assert len(said) == 6
+    lines = regard(
+        "translate", "--as-is", "-m", folders["translator"], *options, stdin="dog\nriver"
+    ).stdout.splitlines()
+    assert len(lines) == 6
 
 
-@pytest.mark.parametrize("room", ["0", "-3"])
-def test_no_room_at_all_is_one_clear_line(regard: Run, folders: Folders, room: str) -> None:
-    done = regard("translate", "--as-is", "-m", folders["translator"], "--max-new", room, stdin="dog", code=2)
-    assert done.stderr == f"regard: --max-new must be at least 1, not {room}\n"
+@pytest.mark.parametrize("length", ["0", "-3"])
+def test_a_length_below_one_is_one_clear_line(regard: Run, folders: Folders, length: str) -> None:
+    done = regard("translate", "--as-is", "-m", folders["translator"], "--max-new", length, stdin="dog", code=2)
+    assert done.stderr == f"regard: --max-new must be at least 1, not {length}\n"

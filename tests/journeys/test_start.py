@@ -1,4 +1,4 @@
-"""Fine-tuning: a run that goes on from a model that is there."""
+"""Fine-tuning: a run that starts from an existing model."""
 
 import json
 import shutil
@@ -30,8 +30,8 @@ def losses(run: Path) -> list[float]:
     return [record["loss"] for record in read_log(run) if record["kind"] == "train"]
 
 
-def test_a_model_learns_further(regard: Run, tmp_path: Path) -> None:
-    """Also from its int8 form; the run keeps what it started from, and can be resumed without it."""
+def test_fine_tuning(regard: Run, tmp_path: Path) -> None:
+    """From int8 weights too. The run keeps a copy of its start, and can be resumed without the original."""
     brief = ("train.updates=60", "train.validate_every=60", "train.log_every=1", DATA)
     regard("train", ROOT / "recipes/sample.toml", "first", *(word for one in brief for word in ("--set", one)))
     regard("convert", "first/model", "small", "--int8")
@@ -51,8 +51,8 @@ def test_a_model_learns_further(regard: Run, tmp_path: Path) -> None:
     assert "weights" not in json.loads((tmp_path / "again" / "model" / "config.json").read_text())
 
 
-def test_a_model_learns_from_what_it_writes(regard: Run, folders: Folders, tmp_path: Path) -> None:
-    """The risk: the same twice, also when the run was stopped between."""
+def test_minimum_risk_training(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    """Minimum risk training gives the same weights twice, also after a resume."""
     (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=4), encoding="utf-8")
     changes = (DATA, "data.max_tokens=40", "train.mrt_weight=0.5", "train.mrt_samples=3")
     regard("train", "more.toml", "run", *(word for one in changes for word in ("--set", one)))
@@ -68,12 +68,12 @@ def test_a_model_learns_from_what_it_writes(regard: Run, folders: Folders, tmp_p
     assert weights[0] == weights[1] != weights[2]
 
 
-def test_an_opus_model_learns_further(regard: Run, folders: Folders, tmp_path: Path) -> None:
-    """Its own tokenizer, and its own tokens for start and padding."""
+def test_fine_tuning_an_opus_model(regard: Run, folders: Folders, tmp_path: Path) -> None:
+    """The run keeps its tokenizer, start token and padding token."""
     (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=4), encoding="utf-8")
     regard("train", "more.toml", "run", "--set", DATA, "--set", "data.max_tokens=40", "--set", "train.lr=0.01")
-    said = losses(tmp_path / "run")
-    assert said[-1] < said[0]
+    values = losses(tmp_path / "run")
+    assert values[-1] < values[0]
     for name in ("source.spm", "vocab.json"):
         assert (tmp_path / "run" / "model" / name).read_bytes() == (folders["translator"] / name).read_bytes()
     before, after = (
@@ -83,13 +83,13 @@ def test_an_opus_model_learns_further(regard: Run, folders: Folders, tmp_path: P
     assert (before["start"], before["pad"], before["suppressed"]) == (after["start"], after["pad"], after["suppressed"])
 
 
-def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:
+def test_contradictions(regard: Run, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "more.toml").write_text(RECIPE.format(start=folders["translator"], updates=2), encoding="utf-8")
-    for code, said, change in (
+    for code, message, change in (
         (2, "is not a translation model", f"start={folders['writer']}"),
         (5, "nowhere", "start=nowhere"),
         (3, "[model] width comes from start", "model.width=8"),
         (3, "[tokenizer] comes from start", "tokenizer.vocab=700"),
     ):
-        assert said in regard("train", "more.toml", "run", "--set", DATA, "--set", change, code=code).stderr
+        assert message in regard("train", "more.toml", "run", "--set", DATA, "--set", change, code=code).stderr
         assert not (tmp_path / "run").exists()

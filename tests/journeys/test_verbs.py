@@ -1,4 +1,4 @@
-"""The verbs, from the outside: arguments and pipes in, text and JSON out."""
+"""The verbs: arguments and pipes in, text and JSON out."""
 
 import json
 from pathlib import Path
@@ -91,17 +91,17 @@ def test_no_line_ends_with_spaces(regard: Run, folders: Folders) -> None:
     ):
         lines = regard(*arguments).stdout.splitlines()
         assert [line for line in lines if line != line.rstrip()] == []
-        assert any("  " in line.strip() for line in lines), "columns are still lined up"
+        assert any("  " in line.strip() for line in lines), "columns are still aligned"
 
 
 def test_convert_there_and_back(regard: Run, folders: Folders, tmp_path: Path) -> None:
     for name, task in {"translator": "translate", "writer": "generate"}.items():
         there, back = tmp_path / f"{name}-there", tmp_path / f"{name}-back"
-        if name == "translator":  # the small writer is a mixture that no model of theirs is
+        if name == "translator":  # no Hugging Face family has the settings of the small decoder
             regard("convert", folders[name], there, "--to", "huggingface")
             regard("convert", there, back)
         else:
             regard("convert", folders[name], back)
         assert {path.name for path in back.iterdir()} >= {"config.json", "model.safetensors", "generation_config.json"}
-        said = [regard(task, "The bank.", "-m", folder, "--max-new", "8").stdout for folder in (folders[name], back)]
-        assert said[0] == said[1]
+        outputs = [regard(task, "The bank.", "-m", folder, "--max-new", "8").stdout for folder in (folders[name], back)]
+        assert outputs[0] == outputs[1]
