@@ -28,6 +28,19 @@ def test_generate_from_nothing(regard: Run, folders: Folders) -> None:
     assert regard("generate", "-m", folders["writer"], "--max-new", "5").stdout.strip()
 
 
+def test_generate_prints_all_of_the_n_best(regard: Run, folders: Folders) -> None:
+    model = ("-m", folders["writer"], "--max-new", "5")
+    one = regard("generate", "I ate", *model, "--beam", "3").stdout
+    lines = regard("generate", "I ate", *model, "--beam", "3", "--n-best", "3").stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0] == f"1 ||| {' '.join(one.splitlines())}"
+    assert all(line.startswith(f"{number} ||| I ate") for number, line in enumerate(lines, 1))
+    samples = ("--temperature", "2", "--seed", "1", "--n-best", "4", "--json")
+    texts = json.loads(regard("generate", "I ate", *model, *samples).stdout)
+    assert len(set(texts)) == len(texts) == 4
+    assert regard("generate", "I ate", "-m", folders["translator"], code=2).stderr.count("cannot generate") == 1
+
+
 def test_fill(regard: Run, folders: Folders) -> None:
     (gap,) = json.loads(regard("fill", "I ate an [MASK].", "-m", folders["filler"], "--json", "--top", "3").stdout)
     assert len(gap) == 3
