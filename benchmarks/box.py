@@ -1,10 +1,10 @@
-"""A run of recipes/box-further.toml -> the model in the box, with all that it knows about itself.
+"""Turns a run of recipes/box-further.toml into the model in the box, with its card and calibration.
 
     python benchmarks/box.py runs/box-further regard/box [--examples 5]
 
-The run's model in int8, the languages' looks from the training pairs, the confidence from the validation pairs, and a
-card with figures of the test pairs, float32 beside int8. Prints the same figures, and the first examples of each
-direction's test as they come, not chosen.
+Writes the run's model in int8, the language detector (from the training pairs), the calibrated confidence (from the
+validation pairs), and a card with the figures of the test pairs, float32 beside int8. Prints the figures, and a few
+examples of each direction's test, evenly spread, not chosen.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from regard.config import plain
 from regard.cpu import capabilities, threads
-from regard.evaluation.calibration import Known, calibrate
+from regard.evaluation.calibration import ParallelTexts, calibrate
 from regard.evaluation.test_set import aligned
 from regard.evaluation.translation import corpus_scores
 from regard.io import write_json
@@ -31,8 +31,8 @@ from regard.weights.quantize import quantize
 
 PUBLISHED = {"en-de": "44.7", "de-en": "52.7", "en-fr": "53.2", "fr-en": "59.8"}
 """BLEU of the best OPUS-MT models on tatoeba-test-v2021-08-07: other sentences of the same kind."""
-SAMPLES = 20_000
-"""Sentences of a language that its looks are learnt from."""
+DETECTOR_SENTENCES = 20_000
+"""Sentences of each language from which the language detector learns."""
 
 console = Console(highlight=False)
 
@@ -42,20 +42,20 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--examples", type=int, default=5)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     capabilities.prepare()
     threads.set_threads()
-    model = load(asked.run / "model")
+    model = load(arguments.run / "model")
     assert isinstance(model, TranslationModel)
-    known = {pair: read(asked.run, "test", pair) for pair in pairs(asked.run)}
+    known = {pair: read(arguments.run, "test", pair) for pair in pairs(arguments.run)}
     full = {pair: measured(model, part)[0] for pair, part in known.items()}
     quantize(model.network)
-    if asked.directory.exists():
-        shutil.rmtree(asked.directory)
-    model.save(asked.directory)
-    learn_languages(asked.run).save(asked.directory / LANGUAGES)
-    confidence = calibrate(model, [read(asked.run, "valid", pair) for pair in known])
-    write_json(asked.directory / CONFIDENCE, plain(confidence))
+    if arguments.directory.exists():
+        shutil.rmtree(arguments.directory)
+    model.save(arguments.directory)
+    learn_languages(arguments.run).save(arguments.directory / LANGUAGES)
+    confidence = calibrate(model, [read(arguments.run, "valid", pair) for pair in known])
+    write_json(arguments.directory / CONFIDENCE, plain(confidence))
     small = {pair: measured(model, part) for pair, part in known.items()}
     rows = [
         {
@@ -69,24 +69,24 @@ def main() -> None:
         }
         for pair, part in known.items()
     ]
-    write_json(asked.directory / CARD, plain(card(rows, confidence.error or {})))
+    write_json(arguments.directory / CARD, plain(card(rows, confidence.error or {})))
     show(rows, confidence.error or {})
     for pair, part in known.items():
-        examples(model, pair, part, asked.examples)
+        examples(model, pair, part, arguments.examples)
 
 
 def pairs(run: Path) -> list[str]:
     return list(dict.fromkeys(path.name.split(".")[1] for path in sorted((run / "data").glob("test.*"))))
 
 
-def read(run: Path, part: str, pair: str) -> Known:
+def read(run: Path, part: str, pair: str) -> ParallelTexts:
     source, target = pair.split("-")
     found = list(aligned(*(run / "data" / f"{part}.{pair}.{side}" for side in (source, target))))
-    return Known([one for one, _ in found], [other for _, other in found], target)
+    return ParallelTexts([one for one, _ in found], [other for _, other in found], target)
 
 
-def measured(model: TranslationModel, known: Known) -> tuple[dict[str, float], float]:
-    """BLEU and chrF, and sentences in a second."""
+def measured(model: TranslationModel, known: ParallelTexts) -> tuple[dict[str, float], float]:
+    """BLEU and chrF, and sentences per second."""
     started = time.perf_counter()
     outputs = model.translate(list(known.sources), to=known.to)
     seconds = time.perf_counter() - started
@@ -97,7 +97,7 @@ def learn_languages(run: Path) -> Languages:
     texts: dict[str, list[str]] = {}
     for path in sorted((run / "data").glob("train.*")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        texts.setdefault(path.suffix[1:], []).extend(lines[:: max(1, 2 * len(lines) // SAMPLES)])
+        texts.setdefault(path.suffix[1:], []).extend(lines[:: max(1, 2 * len(lines) // DETECTOR_SENTENCES)])
     return Languages.learn(texts)
 
 
@@ -133,7 +133,7 @@ def show(rows: list[dict[str, str]], errors: dict[str, float]) -> None:
         console.print(f"calibration error of a {name}: {error:.3f}")
 
 
-def examples(model: TranslationModel, pair: str, known: Known, count: int) -> None:
+def examples(model: TranslationModel, pair: str, known: ParallelTexts, count: int) -> None:
     """Evenly spread over the test, which is sorted by length."""
     step = max(1, len(known.sources) // max(count, 1))
     places = range(step // 2, len(known.sources), step)[:count]

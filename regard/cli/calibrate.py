@@ -8,8 +8,8 @@ from regard.cli import options, output
 from regard.errors import UsageError
 from regard.plural import counted
 
-LEAST = 100
-"""Pairs below which a fit is worth nothing."""
+MIN_PAIRS = 100
+"""A fit on fewer means nothing."""
 
 
 @click.command(
@@ -23,24 +23,26 @@ Example:
 @click.argument("directory", type=options.PATH)
 @click.argument("source", type=options.PATH)
 @click.argument("target", type=options.PATH)
-@click.option("--to", help="The language of TARGET, for a model that has several.")
+@click.option("--to", metavar="LANGUAGE", help="Language of TARGET, for a model with several.")
 @options.device_option
 def command(directory: Path, source: Path, target: Path, to: str | None, device: str) -> None:
-    """Fit what the translator in DIRECTORY says about its confidence, on texts and translations that it has not seen.
+    """Calibrate the confidence of the translation model in DIRECTORY.
 
-    SOURCE and TARGET are aligned line by line. The directory gets a file confidence.json.
+    SOURCE and TARGET are texts and their translations, line by line, that the model was not trained on. The fitted
+    weights are written to confidence.json in the directory.
     """
     from regard.config import plain
-    from regard.evaluation.calibration import Known, calibrate
+    from regard.evaluation.calibration import ParallelTexts, calibrate
     from regard.evaluation.test_set import aligned
     from regard.io import write_json
     from regard.translate.confidence import FILE
 
-    translator = options.load_translator(directory, device).model
-    pairs = [(one, other) for one, other in aligned(source, target) if one and other]
-    if len(pairs) < LEAST:
-        raise UsageError(f"{counted(len(pairs), 'pair')} are too few to fit anything on; take {LEAST} at least")
-    found = calibrate(translator, [Known([one for one, _ in pairs], [other for _, other in pairs], to)])
-    write_json(directory / FILE, plain(found))
-    assert found.error is not None
-    output.table([(name, f"{error:.3f}") for name, error in found.error.items()], header=("calibration", "error"))
+    model = options.load_translator(directory, device).model
+    pairs = [(text, reference) for text, reference in aligned(source, target) if text and reference]
+    if len(pairs) < MIN_PAIRS:
+        raise UsageError(f"{counted(len(pairs), 'sentence pair')} are too few to calibrate; give at least {MIN_PAIRS}")
+    data = ParallelTexts([text for text, _ in pairs], [reference for _, reference in pairs], to)
+    confidence = calibrate(model, [data])
+    write_json(directory / FILE, plain(confidence))
+    assert confidence.error is not None
+    output.table([(name, f"{error:.3f}") for name, error in confidence.error.items()], header=("calibration", "error"))

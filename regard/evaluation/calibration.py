@@ -1,7 +1,7 @@
-"""Translations beside their references -> how sure a model may be (translate/confidence.py).
+"""Fits the confidence of a model (translate/confidence.py) on translations and their references.
 
-A sentence counts as right when its chrF against the reference is at least one half, a word when the reference has it.
-Both are too strict, since there are other good translations; so a confidence is rather too low than too high.
+A sentence counts as right if its chrF against the reference is at least 50, a word if the reference has it. Both are
+too strict, since other translations are good as well: confidences are rather too low than too high.
 
 N sentences or words  F features
 """
@@ -17,75 +17,83 @@ from sacrebleu import sentence_chrf
 from regard.tasks import TranslationModel
 from regard.tasks.base import Translation
 from regard.text.words import word_numbers
-from regard.translate.confidence import Confidence, calibration_error, chance, fit, sentence_features, word_features
+from regard.translate.confidence import (
+    Confidence,
+    calibration_error,
+    fit,
+    probability,
+    sentence_features,
+    word_features,
+)
 
-CLOSE = 50.0
+MIN_CHRF = 50.0
 FOLDS = 5
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Features (N, F), and the truth about each row (N)."""
 
 
-class Known(NamedTuple):
-    """Texts and their translations, all in one direction."""
+class ParallelTexts(NamedTuple):
+    """Source texts and their reference translations, all in one direction."""
 
     sources: Sequence[str]
     references: Sequence[str]
     to: str | None = None
 
 
-def calibrate(translator: TranslationModel, known: Sequence[Known]) -> Confidence:
-    """Fit on all of it; the errors are those of folds that were not fitted on."""
+def calibrate(model: TranslationModel, data: Sequence[ParallelTexts]) -> Confidence:
+    """Fit on all of the data; the errors come from cross-validation."""
     sentences: list[Table] = []
     words: list[Table] = []
-    for part in known:
-        found = translator.translations(part.sources, to=part.to)
+    for part in data:
+        found = model.translations(part.sources, to=part.to)
         for (best, *_), reference in zip(found, part.references, strict=True):
-            sentences.append(_of_sentence(best, reference))
-            words.append(_of_words(translator, best, reference))
-    luck = np.random.default_rng(1).permutation(len(sentences))
-    folds = np.array_split(luck, FOLDS)
+            sentences.append(_sentence_table(best, reference))
+            words.append(_word_table(model, best, reference))
+    shuffled = np.random.default_rng(1).permutation(len(sentences))
+    folds = np.array_split(shuffled, FOLDS)
     return Confidence(
-        sentence=fit(*_table(sentences, luck)),
-        word=fit(*_table(words, luck)),
+        sentence=fit(*_concatenate(sentences, shuffled)),
+        word=fit(*_concatenate(words, shuffled)),
         error={"sentence": _error(sentences, folds), "word": _error(words, folds)},
     )
 
 
-def _of_sentence(found: Translation, reference: str) -> Table:
+def _sentence_table(found: Translation, reference: str) -> Table:
+    # the source tokens include the language tag; Candidate.confidence (translate/retry.py) must count the same
     features = sentence_features(found.piece_log_probabilities, len(found.source_ids))
-    close = sentence_chrf(found.text, [reference]).score >= CLOSE
+    close = sentence_chrf(found.text, [reference]).score >= MIN_CHRF
     return np.array([features]), np.array([float(close)])
 
 
-def _of_words(translator: TranslationModel, found: Translation, reference: str) -> Table:
-    logs, there = found.piece_log_probabilities, set(_letters(reference).split())
+def _word_table(model: TranslationModel, found: Translation, reference: str) -> Table:
+    log_probs, expected = found.piece_log_probabilities, set(_words(reference))
     numbers = word_numbers(found.pieces, found.ids, ())
     rows, truth = [], []
     for word in range(max(numbers, default=-1) + 1):
-        places = [i for i, number in enumerate(numbers) if number == word]
-        text = _letters(translator.tokenizer.decode([found.ids[i] for i in places]))
-        rows.append(word_features([logs[i] for i in places], logs))
-        truth.append(float(set(text.split()) <= there))
+        indices = [i for i, number in enumerate(numbers) if number == word]
+        written = _words(model.tokenizer.decode([found.ids[i] for i in indices]))
+        rows.append(word_features([log_probs[i] for i in indices], log_probs))
+        truth.append(float(set(written) <= expected))
     return np.array(rows).reshape(len(rows), -1), np.array(truth)
 
 
-def _letters(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
-def _table(parts: Sequence[Table], chosen: NDArray[np.int64]) -> Table:
-    full = [parts[i] for i in chosen if len(parts[i][1])]
-    return np.concatenate([rows for rows, _ in full]), np.concatenate([truth for _, truth in full])
+def _concatenate(tables: Sequence[Table], chosen: NDArray[np.int64]) -> Table:
+    filled = [tables[i] for i in chosen if len(tables[i][1])]
+    return np.concatenate([rows for rows, _ in filled]), np.concatenate([truth for _, truth in filled])
 
 
-def _error(parts: Sequence[Table], folds: Sequence[NDArray[np.int64]]) -> float:
-    """The calibration error of each sentence's or word's chance, told by a fit on the other folds."""
-    chances, truths = [], []
+def _error(tables: Sequence[Table], folds: Sequence[NDArray[np.int64]]) -> float:
+    """The calibration error of predictions for each fold by a fit on the other folds."""
+    predicted, truths = [], []
     for fold in folds:
         others = np.concatenate([other for other in folds if other is not fold])
-        weights = fit(*_table(parts, others))
-        rows, truth = _table(parts, fold)
-        chances.append(np.array([chance(weights, row) for row in rows.tolist()]))
+        weights = fit(*_concatenate(tables, others))
+        rows, truth = _concatenate(tables, fold)
+        predicted.append(np.array([probability(weights, row) for row in rows.tolist()]))
         truths.append(truth)
-    return round(calibration_error(np.concatenate(chances), np.concatenate(truths)), 4)
+    return round(calibration_error(np.concatenate(predicted), np.concatenate(truths)), 4)

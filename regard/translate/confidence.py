@@ -1,12 +1,12 @@
-"""How far a translation can be trusted: log-probabilities -> a number from 0 to 1 that means something.
+"""Calibrated confidence: log-probabilities -> a probability that the translation is right.
 
-A model's probabilities are no such number: it is surer than it should be, and a long sentence has a small one however
-good it is. So two logistic regressions are fitted on translations of which the truth is known (evaluation/calibration):
+A model's own probability is not that: models are overconfident, and a long sentence has a small probability, however
+good it is. Two logistic regressions are fitted on translations with known references (evaluation/calibration.py):
 
-    a word       the chance that it stands in the reference
-    a sentence   the chance that it is close to the reference (chrF of at least 0.5)
+    a word       the probability that it is in the reference
+    a sentence   the probability that it is close to the reference (chrF of at least 50)
 
-A model without fitted weights gets the geometric mean of its probabilities, which is not calibrated.
+Without fitted weights, the confidence is the geometric mean of the model's probabilities, which is not calibrated.
 
 N examples  F features
 """
@@ -22,24 +22,25 @@ from numpy.typing import NDArray
 from regard.config import load_json, read
 
 FILE = "confidence.json"
-LOWEST = -12.0
-"""Log-probabilities below count as this: one impossible token must not be worth a hundred doubtful ones."""
-STEPS = 50
+MIN_LOG_PROB = -12.0
+"""Smaller log-probabilities count as this: one impossible token must not outweigh a hundred doubtful ones."""
+DOUBTFUL_LOG_PROB = math.log(0.3)
+NEWTON_STEPS = 50
 RIDGE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confidence:
-    """Weights of the two regressions, the constant first; empty ones are not fitted."""
+    """Weights of the two regressions, the constant first; empty if not fitted."""
 
     sentence: tuple[float, ...] = ()
     word: tuple[float, ...] = ()
     error: dict[str, float] | None = None
-    """The calibration error that was found on pairs that were not fitted on, by name."""
+    """The calibration error on held-out pairs, by name."""
 
     @classmethod
     def load(cls, directory: Path) -> "Confidence":
-        """A model directory's; one that is not fitted where it has none."""
+        """The confidence of a model directory; not fitted if the directory has none."""
         path = directory / FILE
         return read(cls, load_json(path), str(path)) if path.is_file() else cls()
 
@@ -47,65 +48,69 @@ class Confidence:
     def fitted(self) -> bool:
         return bool(self.sentence and self.word)
 
-    def of_sentence(self, log_probabilities: Sequence[float], read: int) -> float:
-        """Of a translation with these tokens, of a source with `read` of them."""
+    def of_sentence(self, log_probs: Sequence[float], source_tokens: int) -> float:
+        """The confidence in a translation with these token log-probabilities.
+
+        `source_tokens` counts everything the encoder reads, the language tag and the end token included.
+        """
         if not self.sentence:
-            return math.exp(_mean(log_probabilities))
-        return chance(self.sentence, sentence_features(log_probabilities, read))
+            return math.exp(_mean(log_probs))
+        return probability(self.sentence, sentence_features(log_probs, source_tokens))
 
-    def of_word(self, log_probabilities: Sequence[float], whole: Sequence[float]) -> float:
-        """Of a word with these tokens, in a translation with `whole`."""
+    def of_word(self, log_probs: Sequence[float], sentence_log_probs: Sequence[float]) -> float:
+        """The confidence in a word with these token log-probabilities, in a translation with those."""
         if not self.word:
-            return math.exp(min(log_probabilities, default=0.0))
-        return chance(self.word, word_features(log_probabilities, whole))
+            return math.exp(min(log_probs, default=0.0))
+        return probability(self.word, word_features(log_probs, sentence_log_probs))
 
 
-def sentence_features(log_probabilities: Sequence[float], read: int) -> list[float]:
-    """What tells a good translation from a bad one: how sure it was on the whole, at its worst, and how long it is."""
-    values = [max(one, LOWEST) for one in log_probabilities]
-    doubtful = sum(one < math.log(0.3) for one in values)
+def sentence_features(log_probs: Sequence[float], source_tokens: int) -> list[float]:
+    """Mean, minimum, share of doubtful tokens, length, and length relative to the source."""
+    values = [max(one, MIN_LOG_PROB) for one in log_probs]
+    doubtful = sum(one < DOUBTFUL_LOG_PROB for one in values)
     return [
         _mean(values),
         min(values, default=0.0),
         doubtful / max(len(values), 1),
         math.log1p(len(values)),
-        math.log((len(values) + 1) / (read + 1)),
+        math.log((len(values) + 1) / (source_tokens + 1)),
     ]
 
 
-def word_features(log_probabilities: Sequence[float], whole: Sequence[float]) -> list[float]:
-    values, around = ([max(one, LOWEST) for one in part] for part in (log_probabilities, whole))
-    return [sum(values), min(values, default=0.0), _mean(around), min(around, default=0.0), math.log1p(len(around))]
+def word_features(log_probs: Sequence[float], sentence_log_probs: Sequence[float]) -> list[float]:
+    """Sum and minimum of the word, mean and minimum of the sentence, and its length."""
+    word, sentence = ([max(one, MIN_LOG_PROB) for one in part] for part in (log_probs, sentence_log_probs))
+    return [sum(word), min(word, default=0.0), _mean(sentence), min(sentence, default=0.0), math.log1p(len(sentence))]
 
 
-def chance(weights: Sequence[float], features: Sequence[float]) -> float:
+def probability(weights: Sequence[float], features: Sequence[float]) -> float:
     total = weights[0] + sum(weight * feature for weight, feature in zip(weights[1:], features, strict=True))
     return 1 / (1 + math.exp(-max(-50.0, min(50.0, total))))
 
 
 def fit(features_NF: NDArray[np.float64], truth_N: NDArray[np.float64]) -> tuple[float, ...]:
-    """Logistic regression by Newton's method, the constant first; a little ridge, so that it always has an answer."""
+    """Weights of a logistic regression, the constant first, by Newton's method. A little ridge keeps it solvable."""
     count = len(features_NF)
     x = np.concatenate((np.ones((count, 1)), features_NF), axis=1)
     weights = np.zeros(x.shape[1])
-    keep = RIDGE * np.eye(len(weights))
-    for _ in range(STEPS):
-        chances = 1 / (1 + np.exp(-np.clip(x @ weights, -50, 50)))
-        slope = x.T @ (chances - truth_N) / count + keep @ weights
-        curve = (x * (chances * (1 - chances))[:, None]).T @ x / count + keep
-        step = np.linalg.solve(curve, slope)
+    ridge = RIDGE * np.eye(len(weights))
+    for _ in range(NEWTON_STEPS):
+        predicted = 1 / (1 + np.exp(-np.clip(x @ weights, -50, 50)))
+        gradient = x.T @ (predicted - truth_N) / count + ridge @ weights
+        hessian = (x * (predicted * (1 - predicted))[:, None]).T @ x / count + ridge
+        step = np.linalg.solve(hessian, gradient)
         weights = weights - step
         if np.abs(step).max() < 1e-9:
             break
     return tuple(round(float(one), 6) for one in weights)
 
 
-def calibration_error(chances_N: NDArray[np.float64], truth_N: NDArray[np.float64], bins: int = 10) -> float:
-    """How far what was said is from what was so: in bins of equally many, the mean distance of the two means."""
-    order = np.argsort(chances_N, kind="stable")
+def calibration_error(predicted_N: NDArray[np.float64], truth_N: NDArray[np.float64], bins: int = 10) -> float:
+    """Expected calibration error with bins of equal size: the mean distance of prediction and truth."""
+    order = np.argsort(predicted_N, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
-    apart = sum(len(part) * abs(float(chances_N[part].mean() - truth_N[part].mean())) for part in parts)
-    return apart / max(len(order), 1)
+    distance = sum(len(part) * abs(float(predicted_N[part].mean() - truth_N[part].mean())) for part in parts)
+    return distance / max(len(order), 1)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError
-from regard.translate.confidence import FILE, Confidence, calibration_error, chance, fit
+from regard.translate.confidence import FILE, Confidence, calibration_error, fit, probability
 
 
 def test_fit_finds_the_weights_that_made_the_data() -> None:
@@ -16,14 +16,14 @@ def test_fit_finds_the_weights_that_made_the_data() -> None:
     truth = luck.random(20_000) < 1 / (1 + np.exp(-(0.5 + 2 * features[:, 0] - features[:, 1])))
     weights = fit(features, truth.astype(float))
     assert weights == pytest.approx((0.5, 2.0, -1.0), abs=0.1)
-    chances = np.array([chance(weights, row) for row in features.tolist()])
+    chances = np.array([probability(weights, row) for row in features.tolist()])
     assert calibration_error(chances, truth.astype(float)) < 0.01
 
 
 def test_a_truth_without_exception_still_has_an_answer() -> None:
     weights = fit(np.arange(10.0)[:, None], np.ones(10))
     assert all(np.isfinite(weights))
-    assert chance(weights, [5.0]) > 0.9
+    assert probability(weights, [5.0]) > 0.9
 
 
 def test_the_calibration_error_of_one_who_is_too_sure() -> None:
