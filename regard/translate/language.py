@@ -1,12 +1,12 @@
-"""Which language a text is in, out of a few that samples were seen of.
+"""Language detection: which of a few known languages a text is in.
 
     "Wo ist der Hund?"  ->  wo ist der hund  ->  " w", "wo ", "der", " der ", "hu", …  ->  de 0.99, en 0.01, fr 0.00
 
-Words are taken in lower case, without digits and addresses, with a space at both ends to tell "der" in "andere" from
-the word. Their parts of 1 to 4 characters and the words themselves are the features. Learning counts them and keeps
-those that tell most; of each, how much likelier it is in every language than on average (as a logarithm). To detect is
-to add those up. What was never seen says nothing: for a text in another script, or without letters, all are as likely.
-A text in a language that is not known comes out as the known one that is most like it.
+Words are lowered and stripped of digits and addresses, with a space at both ends to tell "der" in "andere" from the
+word. The features are their character n-grams of 1 to 4 and the words themselves. Learning counts features and keeps
+the most telling ones, each with a score for every language: the log of how much likelier it is there than on average.
+Detection adds the scores up. Unknown features count nothing: for a text in another script, or without letters, all
+languages are equally likely. A text in an unknown language is taken for the most similar known one.
 """
 
 import json
@@ -22,33 +22,33 @@ from regard.errors import InputError, ModelError
 from regard.text import files
 
 FILE = "languages.json"
-LONGEST_TEXT = 4000
-"""Characters that are looked at: a page of text, far more than it takes."""
-LONGEST_PART = 4
-"""Characters, with the spaces around a word."""
-LONGEST_WORD = 12
-"""Letters: longer words are rare, and told by their parts."""
-KEPT = 5000
-"""Features of all languages together."""
-SMALLEST = 0.5
-"""Times that a feature counts as seen where it was not."""
-TRUST = 0.2
-"""Parts overlap and say the same thing several times; this makes probabilities come true about as often as they say."""
+MAX_TEXT = 4000
+"""Characters of a text that are read: a page, far more than needed."""
+MAX_NGRAM = 4
+"""Characters, including the spaces around a word."""
+MAX_WORD = 12
+"""Letters of a word that is a feature itself: longer words are rare, and known by their n-grams."""
+MAX_FEATURES = 5000
+"""Of all languages together."""
+SMOOTHING = 0.5
+"""Added to the count of every feature."""
+SCORE_WEIGHT = 0.2
+"""N-grams overlap and count the same evidence several times; with this weight, probabilities are about calibrated."""
 HUNDREDTHS = 100
-"""Scores are kept as whole hundredths, which makes the file small and reading it exact."""
+"""Scores are stored as whole hundredths: the file is small, and reading it is exact."""
 CERTAINTY = 0.8
 """Probability from which a language is believed although somebody named another one."""
-LARGEST = 100 * HUNDREDTHS
-"""Of a score: more would mean samples of e^100 words."""
+MAX_SCORE = 100 * HUNDREDTHS
+"""A larger score would need samples of e^100 words."""
 FORMAT = "regard languages 1"
 WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 
 Scores = dict[str, tuple[int, ...]]
-"""Feature -> for each language, hundredths of how much likelier it is there than on average."""
+"""Feature -> a score for each language, in hundredths: the log of how much likelier it is there than on average."""
 
 
 class Languages:
-    """Known languages, and what tells them apart."""
+    """A detector for a few known languages."""
 
     def __init__(self, known: Sequence[str], scores: Scores) -> None:
         self.known = tuple(known)
@@ -56,18 +56,18 @@ class Languages:
 
     @classmethod
     def learn(cls, texts: Mapping[str, Iterable[str]]) -> Self:
-        """`texts`: language code -> samples; the same samples give the same result."""
+        """Learn from samples of each language. The same samples give the same detector."""
         if not texts:
-            raise InputError("there is no language to learn")
+            raise InputError("no languages to learn; give samples of at least one")
         counts = {language: _counts(samples) for language, samples in texts.items()}
         for language, sizes in counts.items():
             if not sizes:
-                raise InputError(f"there are no words to learn the language {language!r} from")
-        return cls(list(counts), _most_telling(list(counts.values())))
+                raise InputError(f"the samples of the language {language!r} have no words")
+        return cls(list(counts), _most_informative(list(counts.values())))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """What `save` wrote."""
+        """Read what `save` wrote."""
         try:
             raw = json.loads(path.read_bytes().decode("utf-8"))
         except OSError as error:
@@ -82,14 +82,14 @@ class Languages:
         files.write_files(path.parent, {path.name: content.encode("utf-8")})
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Each language and its probability, the best first; those that are as likely in the order of `known`."""
+        """Each language and its probability, the likeliest first; equally likely ones in the order of `known`."""
         sums = [0] * len(self.known)
-        for word in _words(text[:LONGEST_TEXT]):
+        for word in _words(text[:MAX_TEXT]):
             for feature in _features(word):
                 if scores := self._scores.get(feature):
                     sums = [total + score for total, score in zip(sums, scores, strict=True)]
         best = max(sums)
-        shares = [math.exp((total - best) * TRUST / HUNDREDTHS) for total in sums]
+        shares = [math.exp((total - best) * SCORE_WEIGHT / HUNDREDTHS) for total in sums]
         found = [(language, share / sum(shares)) for language, share in zip(self.known, shares, strict=True)]
         return sorted(found, key=lambda pair: -pair[1])
 
@@ -100,7 +100,7 @@ class Languages:
 
 
 def _words(text: str) -> Iterator[str]:
-    """In lower case. Accents are composed, or é and its two halves would be strangers; so are apostrophes made one."""
+    """The words in lower case, with composed accents and one kind of apostrophe, so that equal words are equal."""
     for chunk in unicodedata.normalize("NFC", text).lower().replace("’", "'").split():
         if "://" not in chunk and "@" not in chunk and not chunk.startswith("www."):
             yield from WORD.findall(chunk)
@@ -108,52 +108,53 @@ def _words(text: str) -> Iterator[str]:
 
 def _features(word: str) -> Iterator[str]:
     padded = f" {word} "
-    for size in range(1, LONGEST_PART + 1):
+    for size in range(1, MAX_NGRAM + 1):
         for start in range(len(padded) - size + 1):
             yield padded[start : start + size]
-    if LONGEST_PART < len(padded) <= LONGEST_WORD + 2:
+    if MAX_NGRAM < len(padded) <= MAX_WORD + 2:
         yield padded
 
 
 def _counts(samples: Iterable[str]) -> Counter[str]:
     words = Counter(word for sample in samples for word in _words(sample))
     counts: Counter[str] = Counter()
-    for word, count in words.items():  # each word is taken apart once, however often it was there
+    for word, count in words.items():  # each distinct word is split once
         for feature in _features(word):
             if not feature.isspace():
                 counts[feature] += count
     return counts
 
 
-def _most_telling(counts: Sequence[Counter[str]]) -> Scores:
-    """A feature tells much if it is common and far from equally likely everywhere."""
+def _most_informative(counts: Sequence[Counter[str]]) -> Scores:
+    """A feature is telling if it is common, and much likelier in some languages than in others."""
     totals = [_totals(count) for count in counts]
-    telling: dict[str, float] = {}
+    information: dict[str, float] = {}
     scores: Scores = {}
     for feature in sorted(set().union(*counts)):
-        size = min(len(feature), LONGEST_PART + 1)
+        size = min(len(feature), MAX_NGRAM + 1)
         shares = [
-            (count[feature] + SMALLEST) / (total[size] + SMALLEST) for count, total in zip(counts, totals, strict=True)
+            (count[feature] + SMOOTHING) / (total[size] + SMOOTHING)
+            for count, total in zip(counts, totals, strict=True)
         ]
         logs = [math.log(share) for share in shares]
         mean = sum(logs) / len(logs)
-        telling[feature] = sum(share * abs(log - mean) for share, log in zip(shares, logs, strict=True))
+        information[feature] = sum(share * abs(log - mean) for share, log in zip(shares, logs, strict=True))
         scores[feature] = tuple(round((log - mean) * HUNDREDTHS) for log in logs)
-    kept = sorted(telling, key=lambda feature: -telling[feature])[:KEPT]
+    kept = sorted(information, key=lambda feature: -information[feature])[:MAX_FEATURES]
     return {feature: scores[feature] for feature in kept if any(scores[feature])}
 
 
 def _totals(counts: Counter[str]) -> Counter[int]:
-    """Length of a feature (5 for whole words) -> how many of them there are."""
+    """Length of a feature (5 for whole words) -> the number of such features."""
     totals: Counter[int] = Counter()
     for feature, count in counts.items():
-        totals[min(len(feature), LONGEST_PART + 1)] += count
+        totals[min(len(feature), MAX_NGRAM + 1)] += count
     return totals
 
 
 def _checked(raw: Any, path: Path) -> tuple[list[str], Scores]:
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise ModelError(f"{path}: is no file of languages (it must be an object of format {FORMAT!r})")
+        raise ModelError(f"{path}: is not a language file; expected a JSON object with format {FORMAT!r}")
     known, scores = raw.get("known"), raw.get("scores")
     if not isinstance(known, list) or not known or not all(isinstance(name, str) and name for name in known):
         raise ModelError(f"{path}: 'known' must be a list of language codes")
@@ -168,4 +169,4 @@ def _checked(raw: Any, path: Path) -> tuple[list[str], Scores]:
 
 
 def _is_score(value: Any) -> bool:
-    return type(value) is int and abs(value) <= LARGEST  # JSON's true is an int for isinstance
+    return type(value) is int and abs(value) <= MAX_SCORE  # JSON's true is an int for isinstance

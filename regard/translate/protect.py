@@ -1,17 +1,17 @@
-"""What must come out of a translation as it went in: found, put behind placeholders, and put back.
+"""Protected spans: texts that must survive a translation unchanged are replaced by placeholders, and put back.
 
     "Ask {name} at https://a.org/x, it is 5 km."    spans: (4, 10), (14, 29), (37, 41)
  -> "Ask ① at ②, it is ③."                          protect; kept: "{name}", "https://a.org/x", "5 km"
  -> "Frag ① unter ②, es sind ③."                    the model
  -> "Frag {name} unter https://a.org/x, es sind 5 km."    restore
 
-A placeholder must be a word of its own, so a span that touches letters or digits takes them in: all of "x{name}y" is
-kept. `spans` does this, for there may be fewer spans afterwards; `protect` takes spans as they are. A text with more
-spans than there are placeholders is cut by `in_groups` first.
+A placeholder must be a word of its own, so a span takes in the letters and digits that it touches: all of "x{name}y" is
+kept. `spans` does this, since it may merge spans; `protect` uses spans unchanged. A text with more spans than there are
+placeholders is split by `in_groups` first.
 
-There is one pattern, and it takes time in proportion to the text, whatever the text is. This is so because what may be
-long either cannot be entered twice (a look-behind for the characters that it is made of, or a class without the
-character that opens it) or is bounded, and because nothing that was taken is given back (*+, ++, {1,9}+).
+There is one pattern, and its time is linear in the text, whatever the text is. Whatever may be long is either bounded
+or cannot be entered twice (a look-behind for its own characters, or a class without its opening character), and
+nothing matched is given back (*+, ++, {1,9}+).
 """
 
 import re
@@ -30,7 +30,7 @@ KNOWN = (  # Latin in all its blocks, and punctuation; without controls and what
     r"\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab69\ufb00-\ufb06"
 )
 GAP = r"[ \xa0\u202f]"
-"""The spaces that may stand inside a number, or before its unit."""
+"""Spaces that may be inside a number, or before its unit."""
 CURRENCY = r"[$€£¥₹₽₩₺₴¢]"
 MONEY = r"(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|CZK)"
 UNIT = (  # none that is also a word: "in 2005 a", "5 bar stools"
@@ -51,9 +51,9 @@ LABEL = r"[A-Za-z0-9-]{1,63}+\."
 SEPARATED = rf"(?:\d{{1,3}}(?:{GAP}\d{{3}}(?!\d))++|\d++)(?:[.,:/'’–-]\d++)*+"
 """1 000 000  1.000,50  12:30  2024-05-01  1/2  10–20  192.168.0.1"""
 ORDINAL = r"(?:st|nd|rd|th|(?<=0)s|er[ns]?|res?|es?|i?[eè]mes?|[eè]res?|ndes?|s?te[mnrs]?|fach|mal|[ap]m)"
-"""1st, 1980s, 80er, 2ème, 9pm: words, in which other languages have other letters. They are left to the model."""
+"""1st, 1980s, 80er, 2ème, 9pm: words that other languages spell differently. They are left to the model."""
 
-ENTRANCES = {  # what all patterns of a kind begin with. Most characters have none: twice as fast, measured on news
+ENTRANCES = {  # how all patterns of a kind begin. Most characters begin none: twice as fast, measured on news
     "quoted": "(?=`)",
     "template": "(?=[{<$#%@&])",
     "entity": "(?=&)",
@@ -66,7 +66,7 @@ ENTRANCES = {  # what all patterns of a kind begin with. Most characters have no
     "number": rf"(?=[\d+±A-Z¼½¾-]|{CURRENCY})",
     "foreign": "",
 }
-KINDS = {  # the first that fits wins, so the longer ones stand before what they contain
+KINDS = {  # the first match wins, so a longer pattern comes before its parts
     "quoted": (r"(?<!`)`(?!`)[^`\n]++`(?!`)", r"(?<!`)``(?!`)(?:[^`\n]++|`(?!`))++``(?!`)"),
     "template": (
         r"\{{2,3}[^{}\n]*+\}{2,3}",
@@ -104,7 +104,7 @@ KINDS = {  # the first that fits wins, so the longer ones stand before what they
         r"(?<!\w)_*+[^\W_]++(?:_++[^\W_]++)++_*+",
         r"(?<!\w)__[^\W_]++__(?!\w)",
     ),
-    "word": (  # not to be kept: it only looks so
+    "word": (  # not to be protected: it only looks so
         rf"(?<![\w.,:/-])\d++(?:[/.,:–-]\d++)*+{ORDINAL}(?!\w)",
         r"(?<!\w)(?:Ma?c|D[aei]|L[ae]|V[ao]n|Fitz|St|O)[A-Z][a-z]++(?!\w)",  # McDonald, DiCaprio
         r"(?<!\w)[A-ZÄÖÜ][a-zäöüß]++In(?:nen)?(?!\w)",  # StudentInnen
@@ -145,8 +145,8 @@ CLOSING = frozenset(".,;:!?'’*_…")
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 ANY_PLACEHOLDER = re.compile(f"[{PLACEHOLDERS}]")
-PLACES_TO_CUT = tuple(re.compile(pattern) for pattern in (r"[.!?…]['\"’”»)]*+\s++", r"[,;:]\s++", r"\s++"))
-"""Of a text that must be cut, the best first: between sentences, between clauses, between words."""
+SPLIT_POINTS = tuple(re.compile(pattern) for pattern in (r"[.!?…]['\"’”»)]*+\s++", r"[,;:]\s++", r"\s++"))
+"""Where to split a text, the best first: between sentences, between clauses, between words."""
 
 
 @dataclass(frozen=True)
@@ -155,23 +155,23 @@ class Protected:
 
     text: str
     kept: tuple[str, ...]
-    """In the order in which they stood in the text."""
+    """What replaces each placeholder, in the order of the source."""
     marks: tuple[str, ...]
     """The placeholder of each."""
 
 
 def spans(text: str, fixed: Sequence[Span] = ()) -> list[Span]:
-    """What must come out as it is, those that are `fixed` among it: in order, never touching each other or a word."""
+    """All spans to protect, the `fixed` ones included: in order, touching neither each other nor a word."""
     return widened(text, [*fixed, *_found(text)])
 
 
 def widened(text: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans with the letters and digits that they touch; those that then touch each other are one."""
+    """The spans with the letters and digits that they touch; spans that then touch each other are merged."""
     whole: list[Span] = []
     for start, end in sorted(spans):
         assert 0 <= start <= end <= len(text), f"({start}, {end}) is no span of a text of {len(text)} characters"
         done = whole[-1][1] if whole else 0
-        if start == end or end <= done:  # to widen what is covered would read a long word again and again
+        if start == end or end <= done:  # widening a covered span would read a long word again and again
             continue
         while start > done and (_is_extension(text[start]) or _is_in_word(text[start - 1])):
             start -= 1
@@ -185,7 +185,7 @@ def widened(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def protect(text: str, spans: Sequence[Span]) -> Protected:
-    """The text with a placeholder for each of the spans, which are in order and hold every placeholder of the text."""
+    """The text with a placeholder for each span. Spans are in order, and hold every placeholder of the text itself."""
     assert len(spans) <= len(PLACEHOLDERS), f"{len(spans)} spans, but {len(PLACEHOLDERS)} placeholders"
     marks = tuple(PLACEHOLDERS[: len(spans)])
     pieces: list[str] = []
@@ -200,20 +200,20 @@ def protect(text: str, spans: Sequence[Span]) -> Protected:
 
 
 def restore(protected: Protected, translated: str) -> str | None:
-    """The translation with what was kept; None unless it has each placeholder once, and none besides.
+    """The translation with its placeholders replaced; None unless it has each of them once, and no other.
 
-    None, too, where one touches a word or another one that it did not touch before: 5 and 7 must not become 57.
+    Also None if one touches a word or another placeholder that it did not touch before: 5 and 7 must not become 57.
     """
     if sorted(ANY_PLACEHOLDER.findall(translated)) != sorted(protected.marks):
         return None
     if _touching(translated) - _touching(protected.text):
         return None
     kept = dict(zip(protected.marks, protected.kept, strict=True))
-    return ANY_PLACEHOLDER.sub(lambda mark: kept[mark[0]], translated)  # at once: what was kept may hold placeholders
+    return ANY_PLACEHOLDER.sub(lambda mark: kept[mark[0]], translated)  # in one pass: kept texts may have placeholders
 
 
 def restored_spans(protected: Protected, translated: str) -> tuple[Span, ...]:
-    """Where in the restored text each of what was kept stands."""
+    """The span of each kept text in the restored translation."""
     kept = dict(zip(protected.marks, protected.kept, strict=True))
     found: dict[str, Span] = {}
     grown = 0
@@ -225,7 +225,7 @@ def restored_spans(protected: Protected, translated: str) -> tuple[Span, ...]:
 
 
 def _touching(text: str) -> set[tuple[str, int]]:
-    """Placeholders with a letter, a digit or another placeholder right before (-1) or after (1) them."""
+    """Placeholders that touch a letter, a digit or another placeholder before (-1) or after (1) them."""
     return {
         (mark[0], side)
         for mark in ANY_PLACEHOLDER.finditer(text)
@@ -237,10 +237,10 @@ def _touching(text: str) -> set[tuple[str, int]]:
 
 
 def in_groups(text: str, spans: Sequence[Span], most: int) -> list[tuple[str, list[Span]]]:
-    """The text in pieces of at most so many spans, each with its own, counted from its first character.
+    """Pieces of the text with at most `most` spans each, and their spans, counted from the piece's first character.
 
-    The pieces put together are the text. All have about as many spans. A cut is made after white space, if there is
-    any between the spans of a piece, and never inside of a span.
+    Joined, the pieces are the text. All have about equally many spans. A piece ends after white space if there is any
+    between its spans, and never inside a span.
     """
     assert most > 0, "a group of no spans holds nothing"
     share = -(-len(spans) // max(1, -(-len(spans) // most)))
@@ -255,10 +255,10 @@ def in_groups(text: str, spans: Sequence[Span], most: int) -> list[tuple[str, li
 
 
 def _cut(text: str, spans: Sequence[Span], first: int, most: int) -> tuple[int, int]:
-    """Where to cut, and the first span behind it: as late as `most` allows, if there is white space."""
+    """Where to split, and the index of the span after it: as late as `most` allows, if there is white space."""
     for last in range(first + most, first, -1):
         between = text[spans[last - 1][1] : spans[last][0]]
-        for pattern in PLACES_TO_CUT:
+        for pattern in SPLIT_POINTS:
             ends = [found.end() for found in pattern.finditer(between)]
             if ends:
                 return spans[last - 1][1] + ends[-1], last
@@ -274,7 +274,7 @@ def _found(text: str) -> Iterator[Span]:
 
 
 def _without_closing(text: str, start: int, end: int) -> int:
-    """Where a link ends if what closes the sentence, or a bracket that was opened before it, is not part of it."""
+    """Where a link ends without the punctuation of its sentence and the closing bracket of one opened before it."""
     surplus = {close: text.count(close, start, end) - text.count(open, start, end) for close, open in BRACKETS.items()}
     while end > start + 1:
         last = text[end - 1]
@@ -291,5 +291,5 @@ def _is_in_word(character: str) -> bool:
 
 
 def _is_extension(character: str) -> bool:
-    """Whether it is part of the character before it: an accent, a variation, a joiner of emoji."""
+    """Whether it belongs to the character before it: an accent, a variation selector, an emoji joiner."""
     return unicodedata.category(character)[0] == "M" or character == ZERO_WIDTH_JOINER

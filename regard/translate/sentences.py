@@ -1,17 +1,17 @@
-"""Text -> sentences, and a sentence that is too long for a model -> pieces which are not. Nothing is lost or changed.
+"""Splits text into sentences, and sentences that are too long for a model into pieces. Nothing is lost or changed.
 
     "Dr. May left. Did she?\\n\\nNo."   ->   "Dr. May left. ", "Did she?\\n\\n", "No."
 
 Each sentence keeps the white space after it, so that joining them gives the text back; white space at the very start
-belongs to the first. Text comes in lines: every line feed ends a sentence, and so does a blank line.
-Otherwise one ends where all of this is found, in order:
+belongs to the first. Every line feed ends a sentence. Otherwise a sentence ends where all of this follows, in order:
 
     . ! ? … or several of them     closing quotes and brackets     white space     what can start a sentence
 
-The last is a letter that is not lower case, or a digit, behind opening quotes, brackets and dashes; so "Well... maybe"
-goes on. 。！？ end a sentence without white space. What has no letter or digit yet ("... And then") is no sentence.
+The last is an upper-case letter (or one without case) or a digit, after opening quotes, brackets and dashes; so
+"Well... maybe" continues. 。！？ end a sentence without white space. Punctuation alone ("... And then") is not a
+sentence.
 
-A single full stop may belong to the word before it. What comes after it then decides, by the kind of that word:
+A single full stop may belong to the word before it. Then the next word decides, by the kind of the word before:
 
     NEVER      Mr. z. B. M.              no end
     NUMBER     No. Fig. Jan.             no end before a digit
@@ -20,7 +20,7 @@ A single full stop may belong to the word before it. What comes after it then de
     CAPITAL    etc. usw. p.m.            an end before an upper-case letter
 
 Single letters are of kind STARTER, and in German numbers of up to three digits: "am 3. Oktober", "der 2. Weltkrieg".
-A number at the start of a sentence counts a list and belongs to what follows: "1. Open the door. ", "2. Go in."
+A number at the start of a sentence numbers a list item and belongs to it: "1. Open the door. ", "2. Go in."
 """
 
 import re
@@ -31,37 +31,37 @@ from enum import Enum, auto
 from functools import cache
 
 LINE_FEEDS = r"\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""What str.splitlines takes for one."""
+"""The line boundaries of str.splitlines."""
 BLANK = rf"[^\S{LINE_FEEDS}]"
 WIDE = "。！？｡"
 MARKS = rf".!?…؟।۔{WIDE}"
 CLOSERS = r"""(?:[)\]}»›«‹"'“”‘’*_」』）】〉》]|[ \xa0\u202f][»›](?![^\s,.;:!?)])|\[\d{1,3}\])*+"""
-"""Also French " »", but not the German »that opens; and footnotes: "It is so.[3] Then"."""
+"""Also French " »", but not a German » that opens; and footnotes: "It is so.[3] Then"."""
 START = (
     rf"""(?:[¿¡«»‹›„“”‚‘’"'`(\[{{「『（【〈《*_#@$€£‐-―-]{BLANK}?){{0,8}}+"""
     r"(?:[•‣▪◦]|(?P<word>[^\W_]\w{0,20})(?P<next>['’.]?))"
 )
 BORDER = re.compile(
-    # The look behind makes a run of marks be tried once: without it a million dots are tried from each of them.
-    # Looking ahead for lower case only saves time, as most full stops of hostile text fail there.
+    # The look-behind tries a run of marks once; without it, a million dots are tried from each of them.
+    # The look-ahead for lower case only saves time: most full stops of hostile text fail there.
     rf"(?<![{MARKS}])(?P<wide>[{MARKS}]*?[{WIDE}][{MARKS}]*+{CLOSERS}{BLANK}*+)(?![{LINE_FEEDS}])"
     rf"|(?<![{MARKS}])(?P<marks>[{MARKS}]++)(?P<closed>{CLOSERS})(?P<space>{BLANK}++)(?![a-zà-öø-ÿ])(?={START})"
     rf"|(?P<line>[{LINE_FEEDS}]\s*+)"
 )
 WORD = re.compile(r"[^\W_]")
 BEFORE = re.compile(r"""(?P<last>\w+)(?P<letters>(?:\s?\.[^\W\d_])*)(?:\.?$|[\s("„“‘«»\[/–—-])""")
-"""Read backwards, "R .R .J", because the start of a pattern is found at once and its end is searched for.
-No ' may come before: the t of "don't." is no initial."""
-LONGEST_BEFORE = 24
-"""Characters before a full stop that are looked at."""
+"""Matched against the reversed text, "R .R .J": a pattern's start is anchored, its end would be searched for.
+No ' may come before: the t of "don't." is not an initial."""
+MAX_BEFORE = 24
+"""Characters before a full stop that are read."""
 COUNTER = re.compile(r"\s{0,8}[(\[]?\d{1,3}(?:\.\d{1,3}){0,3}")
-LONGEST_COUNTER = 16
+MAX_COUNTER = 16
 ROMAN = re.compile(r"[IVX]{1,5}")
 NO_BREAK_SPACES = ("\xa0", "\u202f")
 
 
 class Kind(Enum):
-    """What a full stop after a word may mean. See above."""
+    """What a full stop after a word may mean, as listed above."""
 
     NEVER = auto()
     NUMBER = auto()
@@ -106,12 +106,12 @@ STARTERS: dict[str, str] = {
 ORDINALS = frozenset({"de"})
 """Languages that write "3." for "third"."""
 WORDS_OF_ONE_LETTER = frozenset({"a", "y"})
-"""In French these end sentences ("Il y en a. Paul"), so only upper-case ones and others are initials."""
+"""In French these end sentences ("Il y en a. Paul"), so they are initials only in upper case."""
 
 
 @dataclass(frozen=True)
-class _Habits:
-    """How a language, or if it is not known any of them, uses full stops."""
+class _Rules:
+    """How a language uses full stops; an unknown language is taken for any of them."""
 
     kinds: dict[str, Kind]
     starters: frozenset[str]
@@ -120,8 +120,8 @@ class _Habits:
 
 
 def sentences(text: str, language: str | None = None) -> list[str]:
-    """`language`: a code such as "de" or "de-AT". If it is not among ABBREVIATIONS, the rules of all of them hold."""
-    habits = _habits(re.split("[-_]", (language or "").lower())[0])
+    """Split a text. `language` is a code such as "de" or "de-AT"; for others, the rules of all known ones hold."""
+    rules = _rules_of(re.split("[-_]", (language or "").lower())[0])
     found: list[str] = []
     start, first = 0, -1
     for border in BORDER.finditer(text, len(text) - len(text.lstrip())):
@@ -129,10 +129,10 @@ def sentences(text: str, language: str | None = None) -> list[str]:
         if end == len(text):
             break
         if border["line"] is None:
-            if first < start:  # looked for once in each sentence, or a text without letters takes quadratic time
+            if first < start:  # searched once per sentence, or a text without letters takes quadratic time
                 letter = WORD.search(text, start)
                 first = letter.start() if letter else len(text)
-            if first > border.start() or not (border["wide"] or _ends(text, start, border, habits)):
+            if first > border.start() or not (border["wide"] or _ends(text, start, border, rules)):
                 continue
         found.append(text[start:end])
         start = end
@@ -140,12 +140,12 @@ def sentences(text: str, language: str | None = None) -> list[str]:
 
 
 @cache
-def _habits(language: str) -> _Habits:
-    languages = [language] if language in ABBREVIATIONS else ["fr", "de", "en"]  # the last has the last word
+def _rules_of(language: str) -> _Rules:
+    languages = [language] if language in ABBREVIATIONS else ["fr", "de", "en"]  # the last takes precedence
     kinds = [
         (word, kind) for name in languages for kind, words in ABBREVIATIONS[name].items() for word in words.split()
     ]
-    return _Habits(
+    return _Rules(
         {spelling: kind for word, kind in kinds for spelling in _spellings(word)},
         frozenset(word for name in languages for word in STARTERS[name].split()),
         not ORDINALS.isdisjoint(languages),
@@ -154,11 +154,11 @@ def _habits(language: str) -> _Habits:
 
 
 def _spellings(word: str) -> list[str]:
-    """As it is, at the start of a sentence, and A.M. for a.m.; but not "no" for "No", which is a word."""
+    """As written, with a capital, and A.M. for a.m.; but not "no" for "No", which is a word."""
     return [word, word[0].upper() + word[1:], word.upper() if "." in word else word]
 
 
-def _ends(text: str, start: int, border: re.Match[str], habits: _Habits) -> bool:
+def _ends(text: str, start: int, border: re.Match[str], rules: _Rules) -> bool:
     """Whether the sentence from `start` on ends at this border."""
     word = border["word"]
     if word is None:
@@ -168,25 +168,25 @@ def _ends(text: str, start: int, border: re.Match[str], habits: _Habits) -> bool
     if border["marks"] != ".":
         return True
     if border["space"] in NO_BREAK_SPACES:
-        return False  # somebody wanted "M. Dupont" to stay together
+        return False  # the author wants "M. Dupont" to stay together
     if border["closed"].strip(")]}"):
-        return True  # nobody quotes a text up to the middle of an abbreviation
-    return _full_stop_ends(text, start, border, habits)
+        return True  # no quotation ends within an abbreviation
+    return _full_stop_ends(text, start, border, rules)
 
 
-def _full_stop_ends(text: str, start: int, border: re.Match[str], habits: _Habits) -> bool:
-    """Whether the full stop is more than a part of the word before it."""
+def _full_stop_ends(text: str, start: int, border: re.Match[str], rules: _Rules) -> bool:
+    """Whether the full stop ends the sentence, and not only the word before it."""
     stop = border.start()
-    if stop - start < LONGEST_COUNTER and COUNTER.fullmatch(text, start, stop):
+    if stop - start < MAX_COUNTER and COUNTER.fullmatch(text, start, stop):
         return False
-    begin = max(start, stop - LONGEST_BEFORE)
+    begin = max(start, stop - MAX_BEFORE)
     before = BEFORE.match(text[begin:stop][::-1])
-    if before is None or len(before["last"]) == LONGEST_BEFORE:
-        return True  # no word, or one that is longer than any abbreviation
-    kind = _kind(before["letters"][::-1], before["last"][::-1], border, habits)
+    if before is None or len(before["last"]) == MAX_BEFORE:
+        return True  # no word, or one longer than any abbreviation
+    kind = _kind(before["letters"][::-1], before["last"][::-1], border, rules)
     word: str = border["word"]
     if kind is Kind.STARTER:
-        return word in habits.starters or f"{word}'" in habits.starters
+        return word in rules.starters or f"{word}'" in rules.starters
     if kind is Kind.NUMBER:
         return not word[0].isdecimal()
     if kind is Kind.CAPITAL:
@@ -194,18 +194,18 @@ def _full_stop_ends(text: str, start: int, border: re.Match[str], habits: _Habit
     return kind is None
 
 
-def _kind(letters: str, last: str, border: re.Match[str], habits: _Habits) -> Kind | None:
-    """`letters` J. R. before `last` R in J. R. R. Tolkien."""
-    kind = habits.kinds.get("".join(letters.split()) + last) or habits.kinds.get(last)
+def _kind(letters: str, last: str, border: re.Match[str], rules: _Rules) -> Kind | None:
+    """The kind of the word before a full stop: in J. R. R. Tolkien, `letters` is "J. R." and `last` is "R"."""
+    kind = rules.kinds.get("".join(letters.split()) + last) or rules.kinds.get(last)
     if kind:
         return kind
     if len(last) == 1 and last.isalpha():
         if border["next"] == "." and len(border["word"]) == 1:
             return Kind.NEVER
-        return Kind.STARTER if letters or last not in habits.one_letter else None
-    if habits.ordinals and ((last.isdecimal() and len(last) <= 3) or ROMAN.fullmatch(last)):
+        return Kind.STARTER if letters or last not in rules.one_letter else None
+    if rules.ordinals and ((last.isdecimal() and len(last) <= 3) or ROMAN.fullmatch(last)):
         return Kind.STARTER
-    return habits.kinds.get("Str") if last.endswith("str") else None  # Hauptstr. 5
+    return rules.kinds.get("Str") if last.endswith("str") else None  # Hauptstr. 5
 
 
 CLAUSE = re.compile(rf"(?<![;:,–—!?…])[;:,–—!?…]++{CLOSERS}\s++|[，、；：]++\s*+")
@@ -216,19 +216,19 @@ CONJUNCTION = re.compile(
 SPACE = re.compile(r"\S\s++")
 JOINER = "\u200d"
 FIRST_GUESS = 256
-"""Characters: what fits is looked for from here, and then from what fitted before."""
-CLOSE_ENOUGH = 64
-"""How much fits is found out to one part in so many: each further halving would look at the whole piece again."""
-LONGEST_SEQUENCE = 32
-"""Characters that may be one on the screen: a family of emoji takes 11."""
+"""Characters of a piece from which the search for its size starts; later pieces start from the size before."""
+SIZE_PRECISION = 64
+"""The size that fits is found to within 1/64: each further bisection would tokenize the whole piece again."""
+MAX_GRAPHEME = 32
+"""Code points that may be one character on the screen: a family emoji has 11."""
 
 
 def pieces_that_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Cut where it hurts least: after ; : , –, else before a conjunction, else at white space, else anywhere.
+    """Split at the best border: after ; : , –, else before a conjunction, else at white space, else anywhere.
 
-    `fits` should hold for every part of what it holds for. A character that does not fit is a piece all the same.
-    Pieces are of about one size: what is one word too long becomes two halves rather than a whole and a word.
-    For the sake of a better border a piece may be as short as half of what fits, and so one piece more may be needed.
+    If `fits` holds for a text, it should hold for its parts. A single character is a piece even if it does not fit.
+    Pieces have about the same size: a text one word too long becomes two halves, not one full piece and a word. For a
+    better border a piece may be as short as half of what fits, so one more piece may be needed.
     """
     if not text or fits(text):
         return [text] if text else []
@@ -245,11 +245,11 @@ def pieces_that_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _longest(text: str, at: int, guess: int, fits: Callable[[str], bool]) -> int:
-    """How many characters from `at` on fit, but at least 1: in growing steps away from the guess, then by halves."""
+    """How many characters from `at` on fit, at least 1: in growing steps from the guess, then by bisection."""
     most = len(text) - at
     good, bad, step = 0, most + 1, 1
     probe = min(guess, most)
-    while good < probe < bad and (bad > most or bad - good > good // CLOSE_ENOUGH):
+    while good < probe < bad and (bad > most or bad - good > good // SIZE_PRECISION):
         if fits(text[at : at + probe]):
             good = probe
         else:
@@ -262,26 +262,26 @@ def _longest(text: str, at: int, guess: int, fits: Callable[[str], bool]) -> int
 
 
 def _cut(text: str, at: int, size: int) -> int:
-    """The best place to end a piece that starts at `at` and has up to `size` characters, which are not all."""
+    """The best end of a piece that starts at `at` and has at most `size` characters, fewer than are left."""
     rest, end = len(text) - at, at + size
     pieces = -(-rest // size)
     ideal = at - (-rest // pieces)
-    fewest = max(at, len(text) - (pieces - 1) * size)  # a cut before this surely takes one piece more
+    fewest = max(at, len(text) - (pieces - 1) * size)  # an earlier cut surely needs one piece more
     for border, begin in ((CLAUSE, at + size // 2), (CONJUNCTION, at + size // 2), (SPACE, fewest)):
-        places = [match.end() for match in border.finditer(text, at, end)]
-        if good := [place for place in places if place >= begin]:
-            return min(good, key=lambda place: (abs(place - ideal), -place))
-    if places:
-        return places[-1]
-    for place in range(ideal, max(at, ideal - LONGEST_SEQUENCE), -1):
-        if not _joined(text[place - 1], text[place]):
-            return place
+        cuts = [match.end() for match in border.finditer(text, at, end)]
+        if good := [cut for cut in cuts if cut >= begin]:
+            return min(good, key=lambda cut: (abs(cut - ideal), -cut))
+    if cuts:
+        return cuts[-1]
+    for cut in range(ideal, max(at, ideal - MAX_GRAPHEME), -1):
+        if not _is_one_character(text[cut - 1], text[cut]):
+            return cut
     return ideal
 
 
-def _joined(left: str, right: str) -> bool:
-    """Whether these are parts of one character, as it is seen."""
-    if JOINER in (left, right) or "\U0001f3fb" <= right <= "\U0001f3ff":  # colours of skin
+def _is_one_character(left: str, right: str) -> bool:
+    """Whether these are parts of one character on the screen."""
+    if JOINER in (left, right) or "\U0001f3fb" <= right <= "\U0001f3ff":  # skin tones
         return True
     surrogates = "\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff"
     return surrogates or unicodedata.category(right).startswith("M") or (left == "\r" and right == "\n")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.translate.glossary import MOST_PARTS, Glossary, Term
+from regard.translate.glossary import MAX_TERM_PARTS, Glossary, Term
 
 SIZE = 100_000
 
@@ -87,9 +87,9 @@ def test_no_terms_and_no_text() -> None:
 
 
 def test_terms_that_cannot_be_are_a_mistake() -> None:
-    with pytest.raises(AssertionError, match="'a  b' is there twice"):
+    with pytest.raises(AssertionError, match="'a  b' is in the glossary twice"):
         glossary("a b", "a  b")
-    with pytest.raises(AssertionError, match="a term has 1 to 32 words and signs, not 0"):
+    with pytest.raises(AssertionError, match="a term has 1 to 32 words, not 0"):
         glossary(" ")
 
 
@@ -130,9 +130,9 @@ def test_many_terms_take_no_longer() -> None:
 
 @pytest.mark.parametrize("seed", ["a ", "a", "-", "a-", "'", "e\u0301", "🙂", "A ", " "])
 def test_no_text_takes_long(seed: str) -> None:
-    longest = " ".join("a" * (MOST_PARTS - 1))
+    longest = " ".join("a" * (MAX_TERM_PARTS - 1))
     terms = Glossary(
-        [Term(f"{longest} b", "x"), Term(f"{longest} c", "x", exact_case=True), Term("-" * MOST_PARTS, "x")]
+        [Term(f"{longest} b", "x"), Term(f"{longest} c", "x", exact_case=True), Term("-" * MAX_TERM_PARTS, "x")]
     )
     assert seconds(terms, (seed * SIZE)[:SIZE]) < 2
 
@@ -178,11 +178,14 @@ def test_how_case_matters_tells_terms_apart(tmp_path: Path) -> None:
         ("\t\t\n", ":1: has no source term; write it before the first tab, or remove the line"),
         ("a\tb\tloud\n", ":1: unknown flag 'loud'; expected inflect or case"),
         ("a\tb\tcase\td\n", ":1: has 4 columns; expected source, target and flags"),
-        ("a\tb\n\na\tc\n", ":3: 'a' must become 'c', but line 1 says otherwise; keep one of them"),
-        ("it’s\tb\nit's\tb\tinflect\n", ":2: 'it's' must become 'b', but line 1 says otherwise; keep one of them"),
+        ("a\tb\n\na\tc\n", ":3: 'a' has another translation or other flags in line 1; remove one of the lines"),
+        (
+            "it’s\tb\nit's\tb\tinflect\n",
+            ":2: 'it's' has another translation or other flags in line 1; remove one of the lines",
+        ),
         (b"a\tb\nc\t\xff\n", ":2: is not UTF-8 (byte 3 of the line); save it as UTF-8"),
         ("a\n".encode("utf-16"), ":1: is not UTF-8 (byte 1 of the line); save it as UTF-8"),
-        ("a " * 33, ":1: the source term has more than 32 words and signs; make it shorter"),
+        ("a " * 33, ":1: the source term has more than 32 words; make it shorter"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, content: str | bytes, message: str) -> None:
