@@ -2,9 +2,9 @@
 
     film.srt   ->   "subtitles"   ->   read_text: the text, and how it was encoded   ->   parse   ->   a Document
 
-Texts are UTF-8, unless a byte order mark or the file's own words say otherwise: <meta charset>, <?xml encoding?>, a
-catalogue's header. They are written as they were read, and what an encoding does not have as &#8364;, but catalogues
-become UTF-8. Line ends are never touched.
+Texts are UTF-8, unless a byte order mark or a declaration in the file says otherwise: <meta charset>, <?xml encoding?>,
+the header of a .po file. They are written in the encoding they were read in; characters that it lacks become &#8364;.
+Only .po files always become UTF-8. Line ends are never changed.
 """
 
 import codecs
@@ -28,7 +28,7 @@ FORMATS: dict[Format, tuple[str, ...]] = {
     "html": (".html", ".htm", ".xhtml"),
     "markdown": (".md", ".markdown"),
 }
-"""Format -> how the names of its files end. A module beside this one has the name of each."""
+"""Format -> the endings of its files. Each format is a module of this package."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Encoding:
     mark: bytes = b""
     """The byte order mark before the text."""
     missing: Literal["strict", "xmlcharrefreplace"] = "strict"
-    """What becomes of characters that it does not have."""
+    """What to do with characters that the encoding lacks."""
 
 
 UTF_8 = Encoding("utf-8")
-MARKED = [
+WITH_BYTE_ORDER_MARK = [
     Encoding("utf-8", codecs.BOM_UTF8),
     Encoding("utf-32-le", codecs.BOM_UTF32_LE),  # before that of UTF-16, which it begins with
     Encoding("utf-32-be", codecs.BOM_UTF32_BE),
@@ -55,20 +55,17 @@ DECLARATIONS: dict[Format, re.Pattern[bytes]] = {
     "tmx": re.compile(rb"\A%b([\w.:-]++)" % XML),
     "po": re.compile(rb'Content-Type:[^"\n]{0,200}?charset=([\w.:-]++)', re.IGNORECASE),
 }
-"""How a file says what its encoding is."""
+"""How a file declares its encoding."""
 ASCII = bytes(range(128))
 WINDOWS = re.compile(rb"[\x80-\x9f]")
-"""Characters in windows-1252; in ISO-8859-1, for which it is often taken, controls that no text has."""
+"""Characters in windows-1252; in ISO-8859-1, which is often declared instead, controls that no text has."""
 
 
 def format_of(path: Path) -> Format:
     found = _named(path)
     if found is None:
         known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
-        raise UsageError(
-            f"{path}: the end of its name is none of those that are known ({known}); "
-            "give it the one that fits what is in it"
-        )
+        raise UsageError(f"{path}: unknown file format; known endings are {known}; for others, name the format")
     return found
 
 
@@ -77,15 +74,13 @@ def _named(path: Path) -> Format | None:
 
 
 def parse(text: str, format: Format, *, source: str | None, target: str | None) -> Document:
-    """The languages are for a translation memory, which has several; no other format asks for them."""
+    """Parse a file's text. Only TMX files, which have several languages, need `source` and `target`."""
     languages = {}
     if format == "tmx":
         if source is None or target is None:
-            raise UsageError(
-                "a translation memory has several languages; name the source and the target, such as en, de"
-            )
+            raise UsageError("a TMX file has several languages; name the source and the target, such as en and de")
         languages = {"source": source, "target": target}
-    # imported when first met: few files are of more than one format
+    # imported on first use: few runs need more than one format
     module = import_module(f"regard.translate.formats.{format}")
     document: Document = module.parse(text, **languages)
     return document
@@ -99,7 +94,7 @@ def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     format = format or _named(path)
     declared = _declared(raw, DECLARATIONS[format]) if format in DECLARATIONS else UTF_8
-    encoding = next((marked for marked in MARKED if raw.startswith(marked.mark)), declared)
+    encoding = next((marked for marked in WITH_BYTE_ORDER_MARK if raw.startswith(marked.mark)), declared)
     try:
         text = raw[len(encoding.mark) :].decode(encoding.codec)
     except UnicodeDecodeError as error:
@@ -111,15 +106,15 @@ def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}: line {line}: has a NUL, as no text does; if it is UTF-16, save the file as UTF-8")
+        raise InputError(f"{path}: line {line}: has a NUL, so it is not text; if it is UTF-16, save it as UTF-8")
     return text, UTF_8 if format == "po" and not encoding.mark else encoding
 
 
 def _declared(raw: bytes, declaration: re.Pattern[bytes]) -> Encoding:
-    """As the file says, if that is known and has ASCII in it: the declaration was just read as such. What is UTF-8 and
-    not ASCII is UTF-8 whatever is said, for nothing else looks like it."""
-    said = declaration.search(raw)
-    codec = said[1].decode("ascii") if said else ""
+    """The declared encoding, if it is known and a superset of ASCII, in which the declaration was just read. Valid
+    UTF-8 beyond ASCII is UTF-8 whatever is declared: nothing else looks like it."""
+    found = declaration.search(raw)
+    codec = found[1].decode("ascii") if found else ""
     if _decoded(ASCII, codec) != _decoded(ASCII, "ascii") or (not raw.isascii() and _decoded(raw, "utf-8") is not None):
         return UTF_8
     if codecs.lookup(codec).name == "iso8859-1" and WINDOWS.search(raw):

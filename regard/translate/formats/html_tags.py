@@ -1,10 +1,9 @@
-"""Tags, comments, entities and templates of HTML, found in text of any quality.
+"""A tokenizer for HTML of any quality: tags, comments, entities and template expressions.
 
     "a <b>c</b> < d<!-- e --> {{ f }}"   ->   "a ", <b>, "c", </b>, " < d", <!-- e -->, " ", {{ f }}
 
-Scanned here and not with html.parser, which does not say where things end, and mends what is broken. Time is linear in
-the length of the text: patterns never go back (`*+`), and what cannot be found from one place on is not looked for
-from the next.
+Not based on html.parser, which does not tell where a token ends and repairs broken markup. Time is linear in the length
+of the text: patterns never backtrack (`*+`), and what is not found from one position on is not searched for again.
 """
 
 import html
@@ -15,31 +14,31 @@ from typing import Literal, NamedTuple
 from regard.translate.passage import Span
 
 RAW_TEXT = frozenset(["script", "style", "textarea"])
-"""Nothing in them is markup but their own end."""
+"""Elements without markup inside, except their own end tag."""
 CHILDLESS = "area base br col embed hr img input link meta param source track wbr"
 VOID = frozenset(CHILDLESS.split())
 WHITE = " \t\n\r\f"
 
-FILLED_IN = (  # never over an end tag: "{{" in a text is then no template, and what follows is not lost
+EXPRESSION = (  # never across an end tag: a stray "{{" must not swallow the text that follows
     r"(?:<%(?:[^<%]++|<(?!%)|%(?!>))*+%>"
     r"|\{\{(?:[^{}<]++|\{(?!\{)|\}(?!\})|<(?!/))*+\}\}++"
     r"|\{%(?:[^{%<]++|\{(?!%)|%(?!\})|<(?!/))*+%\}"
     r"|\$\{(?:[^${}<]++|\$(?!\{)|<(?!/))*+\})"
 )
-TEMPLATE = re.compile(f"({FILLED_IN})")
-"""<%= a %>  {{ a }}  {% if a %}  ${a}: filled in by another program, which must find it as it was. None begins inside
-another of its kind, so that a text of many that never end is not read anew from each."""
+TEMPLATE = re.compile(f"({EXPRESSION})")
+"""<%= a %>  {{ a }}  {% if a %}  ${a}: expressions that another program replaces, so they must not change. None begins
+inside another of its kind, so that many unclosed ones are not each read to the end."""
 OPENING = re.compile(r"<|\{[{%]|\$\{")
 
-QUOTED = "|".join(rf"{quote}(?:[^{quote}<{{$]++|{FILLED_IN}|[<{{$])*+{quote}" for quote in "\"'")
-TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+)(?:[^<>={{$]++|{FILLED_IN}|[{{$]|=\s*+(?>{QUOTED}|))*+")
-"""Without its last >, so that a stray < is told from a tag by what comes next."""
-ATTRIBUTE = re.compile(rf"""{FILLED_IN}|([^\s"'<>/=]++)(?:\s*+=\s*+({QUOTED}|[^\s"'>]++))?""")
+QUOTED = "|".join(rf"{quote}(?:[^{quote}<{{$]++|{EXPRESSION}|[<{{$])*+{quote}" for quote in "\"'")
+TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+)(?:[^<>={{$]++|{EXPRESSION}|[{{$]|=\s*+(?>{QUOTED}|))*+")
+"""Without the final >: whether it follows tells a tag from a stray <."""
+ATTRIBUTE = re.compile(rf"""{EXPRESSION}|([^\s"'<>/=]++)(?:\s*+=\s*+({QUOTED}|[^\s"'>]++))?""")
 ENTITY = re.compile(r"(&(?:#\d{1,9}+(?!\d);?|#[xX][0-9a-fA-F]{1,8}+(?![0-9a-fA-F]);?|[A-Za-z][A-Za-z0-9]{0,31};?))")
-"""Of some length only: html.unescape fails at numbers of thousands of digits."""
-ASIDES = {"<!--": ["-->"], "<![CDATA[": ["]]>"], "<!": [">"], "<?php": ["?>"], "<?": ["?>", ">"]}
-"""How each begins -> how it ends: with the first of these that comes at all. PHP may go on to the end of the file;
-others that lack their ?> are word processors'."""
+"""Of limited length: html.unescape fails on numbers with thousands of digits."""
+COMMENTS = {"<!--": ["-->"], "<![CDATA[": ["]]>"], "<!": [">"], "<?php": ["?>"], "<?": ["?>", ">"]}
+"""The start of comments and the like -> how they end: with the first of these that follows. PHP may extend to the
+end of the file; other <? without ?> come from word processors."""
 
 Kind = Literal["text", "template", "open", "close", "single"]
 
@@ -47,7 +46,7 @@ Kind = Literal["text", "template", "open", "close", "single"]
 class Token(NamedTuple):
     kind: Kind
     name: str
-    """In small letters; empty for text and templates, and for comments and the like, which are single."""
+    """In lower case; empty for text, templates, and comments, which are single."""
     start: int
     end: int
 
@@ -57,22 +56,22 @@ def decoded(raw: str) -> str:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """All of the text, one after the other."""
-    lasts = {end: text.rfind(end) for ends in ASIDES.values() for end in ends}
+    """The tokens of the text, which together are all of it."""
+    lasts = {end: text.rfind(end) for ends in COMMENTS.values() for end in ends}
     done = at = 0
     while opening := OPENING.search(text, at):
         at = opening.start()
-        aside = next((beginning for beginning in ASIDES if text.startswith(beginning, at)), None)
+        comment = next((beginning for beginning in COMMENTS if text.startswith(beginning, at)), None)
         if template := TEMPLATE.match(text, at):
             token = Token("template", "", *template.span())
-        elif aside:
-            closing = next((closing for closing in ASIDES[aside] if at + 2 <= lasts[closing]), None)
-            # from where a comment is never closed, a browser shows nothing
+        elif comment:
+            closing = next((closing for closing in COMMENTS[comment] if at + 2 <= lasts[closing]), None)
+            # a browser shows nothing after a comment that is never closed
             end = text.index(closing, at + 2) + len(closing) if closing else len(text)
             token = Token("single", "", at, end)
         else:
             found = TAG.match(text, at)
-            if not found or text[found.end() : found.end() + 1] != ">":  # a stray <, and so is what looked like a tag
+            if not found or text[found.end() : found.end() + 1] != ">":  # a stray <
                 at = found.end() if found else at + 1
                 continue
             token = _tag(text, found)
@@ -97,19 +96,19 @@ def _tag(text: str, found: re.Match[str]) -> Token:
 
 
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """The number of a tag that opens -> of the one that closes it, name by name: what is between is not looked at."""
+    """The index of each opening tag -> that of its closing tag. Names are matched separately, whatever is between."""
     opened: dict[str, list[int]] = {}
     found = {}
-    for number, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.kind == "open":
-            opened.setdefault(token.name, []).append(number)
+            opened.setdefault(token.name, []).append(index)
         elif token.kind == "close" and opened.get(token.name):
-            found[opened[token.name].pop()] = number
+            found[opened[token.name].pop()] = index
     return found
 
 
 def attributes(tag: str) -> Iterator[tuple[str, Span]]:
-    """(name, where its value is), for those that have one."""
+    """(name, span of the value) of each attribute that has a value."""
     for found in ATTRIBUTE.finditer(tag, 1):
         if found[2] is not None:
             quoted = found[2][0] in "\"'"

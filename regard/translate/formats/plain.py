@@ -2,7 +2,7 @@ r"""Plain text: each line that is not blank is a passage.
 
     "  One.\n\nTwo."   ->   "One.", "Two."   ->   "  Eins.\n\nZwei."
 
-White space around a line, blank lines and line ends stay as they are.
+White space around a line, blank lines and line ends stay unchanged.
 """
 
 from regard.translate.formats.template import Template, edges, lines_of, raw_text
@@ -23,5 +23,5 @@ def parse(text: str) -> Template:
 
 
 def _one_line(passage: Passage) -> str:
-    """A line stays one line, or all that follow would be off by one."""
+    """A line stays one line, so that line numbers stay the same."""
     return raw_text(passage).replace("\n", " ")

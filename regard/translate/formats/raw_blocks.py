@@ -1,9 +1,9 @@
-"""Blocks of Markdown that are not touched, front matter, code, HTML and formulas: where they end.
+"""Raw blocks of Markdown, which are not translated: front matter, code, HTML and formulas. Finds where they end.
 
-    "- ```", "  code", "  ```", "- item"   ->   from line 0 up to, not including, line 3
+    "- ```", "  code", "  ```", "- item"   ->   lines 0 to 2; 3 is the first line after the block
 
-Lines are without white space at their ends. What is never closed goes on to the end of the file, but code in an item or
-a quote only to the end of that, and what is closed by a blank line at the latest is none without what closes it.
+Lines are given without trailing white space. An unclosed block extends to the end of the file; code in a list item or a
+quote, to the end of that. A formula that is not closed before a blank line is not a formula.
 """
 
 import re
@@ -19,7 +19,7 @@ BLOCKS = (
     "title tr track ul"
 )
 RAW = "script|pre|style|textarea"
-HTML = [  # how a block of HTML begins, and the line with which it ends
+HTML = [  # how a block of HTML begins, and what its last line has
     (re.compile(rf"[ \t]*+<(?:{RAW})(?=[\s>]|$)", re.I), re.compile(rf"</(?:{RAW})>", re.I)),
     (re.compile(r"[ \t]*+<!--"), re.compile("-->")),
     (re.compile(r"[ \t]*+<\?"), re.compile(r"\?>")),
@@ -30,12 +30,14 @@ HTML = [  # how a block of HTML begins, and the line with which it ends
 TAG_ALONE = re.compile(r"""[ \t]*+</?[A-Za-z][\w-]*+(?:[^<>"']|"[^"]*+"|'[^']*+')*+>[ \t]*+$""")
 BLANK = HTML[-1][1]
 FRONT = {"---": re.compile(r"""[\w.$"'-]++[ \t]*+:(?:[ \t]|$)"""), "+++": re.compile(r"""[\w."'-]++[ \t]*+=|\[""")}
-"""What front matter begins and ends with -> how its first line begins: where none does, that was a rule."""
+"""The delimiter of front matter -> how its first line begins. Otherwise the delimiter is a horizontal rule."""
 
 
 def block_end(lines: Sequence[str], at: int, prefix: int, items: Sequence[int], in_paragraph: bool) -> int:
-    """The line behind what begins with this one, 0 if nothing does. `prefix`: how much of it is > and markers; `items`:
-    the columns of the items that it may be in."""
+    """The first line after the block that begins with line `at`; 0 if none begins there.
+
+    `prefix` is the length of the > and list markers before its text, `items` the columns of the list items around it.
+    """
     text = lines[at][prefix:]
     if fence := FENCE.match(text):
         column = column_of(lines[at], prefix + fence.start(1))
@@ -77,7 +79,7 @@ def _html_end(lines: Sequence[str], at: int, text: str, in_paragraph: bool) -> i
 
 
 def _formula_end(lines: Sequence[str], at: int, text: str) -> int:
-    """$$ and what is up to the next, if nothing else stands behind that."""
+    """From $$ to the next $$, if nothing follows that on its line."""
     if not text.startswith("$$"):
         return 0
     if "$$" in text[2:]:
@@ -89,7 +91,7 @@ def _formula_end(lines: Sequence[str], at: int, text: str) -> int:
 
 
 def matched(pattern: re.Pattern[str], text: str) -> str:
-    """What it matches at the start, which may be nothing."""
+    """The match at the start of the text; may be empty."""
     found = pattern.match(text)
     return found[0] if found else ""
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from regard.errors import InputError
-from regard.translate.formats.template import as_it_is, fill, lines_of, paired, raw_text
+from regard.translate.formats.template import fill, lines_of, paired, raw_text, unescaped
 from regard.translate.passage import Mark, Passage
 
 TIME = r"\d++(?::\d++){1,3}+(?:[,.]\d++)?+"  # some have hours, some have frames instead of a fraction
@@ -63,7 +63,7 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\xa0", "&nbsp;")
 
 
-SUBRIP = _syntax(SUBRIP_TAG, NO_ENTITY, as_it_is, webvtt=False)
+SUBRIP = _syntax(SUBRIP_TAG, NO_ENTITY, unescaped, webvtt=False)
 WEBVTT = _syntax(WEBVTT_TAG, "|".join(ENTITIES), _escaped, webvtt=True)
 
 Line = tuple[str, str]  # content, line end

@@ -1,4 +1,4 @@
-"""What the formats share: a file as lines, as text that stays with passages between it, and as text again.
+"""What the formats share: a file as lines, as fixed text with passages in between, and as text again.
 
 "  Hello.\r\n"   ->   pieces ["  ", 0, "\r\n"], passages [Passage("Hello.")]   ->   "  Hallo.\r\n"
 """
@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from regard.translate.passage import Mark, Passage
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-LEADING_WHITE = re.compile(r"[\s\ufeff]*+")  # a byte order mark, where it was not taken off, is no part of a text
+LEADING_WHITE = re.compile(r"[\s\ufeff]*+")  # a remaining byte order mark is not part of the text
 
 
-def as_it_is(text: str) -> str:
-    """The escape of formats that escape nothing."""
+def unescaped(text: str) -> str:
+    """The `escape` of formats that escape nothing."""
     return text
 
 
-def raw_text(passage: Passage, escape: Callable[[str], str] = as_it_is) -> str:
-    """The text with its marks put in, in order. The text is escaped, the marks are not."""
+def raw_text(passage: Passage, escape: Callable[[str], str] = unescaped) -> str:
+    """The text with its marks inserted. The text is escaped, the marks are not."""
     pieces, done = [], 0
     for mark in passage.marks:
         pieces += [escape(passage.text[done : mark.at]), mark.raw]
@@ -29,37 +29,36 @@ def raw_text(passage: Passage, escape: Callable[[str], str] = as_it_is) -> str:
 
 
 def lines_of(text: str) -> Iterator[tuple[str, str]]:
-    """(content, line end). A line feed ends a line, with or without carriage returns before it, and nothing else."""
+    """(content, line end) of each line. Only a line feed ends a line, with or without carriage returns before it."""
     for found in LINE.finditer(text):
         content = found[0].rstrip("\r\n")
         yield content, found[0][len(content) :]
 
 
 def edges(text: str) -> tuple[str, str, str]:
-    """White space before, what is between, white space after."""
+    """The white space before, the text, the white space after."""
     found = LEADING_WHITE.match(text)
-    assert found is not None  # it matches nothing at all, too
+    assert found is not None  # it also matches the empty string
     core = text[found.end() :].rstrip()
     return found[0], core, text[found.end() + len(core) :]
 
 
 def paired(marks: Sequence[Mark], names: Sequence[str]) -> tuple[Mark, ...]:
-    """The marks, each with its name: what closes has that of what it closes. What is opened here and closed elsewhere,
-    or crosses another, stands for itself."""
+    """The marks, with those single that have no partner of the same name here, or cross another pair."""
     found = list(marks)
     waiting: list[int] = []
-    open_ones: Counter[str] = Counter()
-    for place, (mark, name) in enumerate(zip(marks, names, strict=True)):
+    open_count: Counter[str] = Counter()
+    for index, (mark, name) in enumerate(zip(marks, names, strict=True)):
         if mark.kind == "open":
-            waiting.append(place)
-            open_ones[name] += 1
-        elif mark.kind == "close" and not open_ones[name]:
-            found[place] = replace(mark, kind="single")
+            waiting.append(index)
+            open_count[name] += 1
+        elif mark.kind == "close" and not open_count[name]:
+            found[index] = replace(mark, kind="single")
         elif mark.kind == "close":
             while names[opened := waiting.pop()] != name:
-                open_ones[names[opened]] -= 1
+                open_count[names[opened]] -= 1
                 found[opened] = replace(marks[opened], kind="single")
-            open_ones[name] -= 1
+            open_count[name] -= 1
     for opened in waiting:
         found[opened] = replace(marks[opened], kind="single")
     return tuple(found)
@@ -70,12 +69,12 @@ class Template:
     """A document whose passages are written one by one."""
 
     pieces: Sequence[str | int]
-    """Text that stays, and the number of a passage where one stands."""
+    """Fixed text, and the index of each passage in its position."""
     passages: Sequence[Passage]
     write: Callable[[Passage], str] = raw_text
 
     def render(self, translated: Sequence[Passage]) -> str:
-        assert len(translated) == len(self.passages), "a translation for each passage"
+        assert len(translated) == len(self.passages), "expected one translation for each passage"
         texts = [self.write(passage) for passage in translated]
         return fill(self.pieces, texts)
 

@@ -1,13 +1,13 @@
-"""Translation memories (TMX 1.4): a unit that has a segment in one language and none in the other gets it.
+"""Translation memories (TMX 1.4): units with a segment in the source language but none in the target language get one.
 
     <tu>                                             <tu>
       <tuv xml:lang="en-US"><seg>Open</seg></tuv>      <tuv xml:lang="en-US"><seg>Open</seg></tuv>
     </tu>                                       ->     <tuv xml:lang="de"><seg>Öffnen</seg></tuv>
                                                      </tu>
 
-The rest of the file stays as it is, to the byte: an XML parser says where things are, and the new parts are put in
-between. Entities of the file's own are refused, since a few lines of them can stand for gigabytes; the document type,
-which most files name, is not looked up.
+All other bytes of the file stay unchanged: an XML parser finds the positions, and the new parts are inserted. Entity
+declarations are refused, since a few lines of them can expand to gigabytes; the document type, which most files name,
+is not loaded.
 """
 
 import re
@@ -29,14 +29,14 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 TAG_NAME = re.compile(r"</?+([^\s/>]++)")
-WHOLE: dict[str, Literal["open", "close", "single"]] = {
+OPAQUE: dict[str, Literal["open", "close", "single"]] = {
     "bpt": "open", "ept": "close", "ph": "single", "it": "single", "ut": "single",
 }  # fmt: skip
-"""Elements whose content is markup of another format: each is one mark, with all that is in it."""
-PAIR = re.compile(
+"""Elements whose content is markup of another format: each is one mark, with all of its content."""
+PAIR_NUMBER = re.compile(
     r"""<[^\s/>]++(?:\s++(?!i\s*+=)[^\s=/>]++\s*+=\s*+(?:"[^"]*+"|'[^']*+'))*+\s++i\s*+=\s*+["']([^"']*+)"""
 )
-"""What a <bpt> and its <ept> have in common."""
+"""The attribute i, which a <bpt> and its <ept> share."""
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 WHITE = b" \t\r\n"
 Kind = Literal["open", "close", "single", "text"]
@@ -44,11 +44,11 @@ Kind = Literal["open", "close", "single", "text"]
 
 @dataclass
 class Variant:
-    """A <tuv>: a text in one language. All places are those of bytes; 0 until they are known."""
+    """A <tuv>: a text in one language. All positions are in bytes; 0 until known."""
 
     language: str
     attribute: str
-    """What the language is called: xml:lang, or lang in files of old."""
+    """The name of the language attribute: xml:lang, or lang in old files."""
     start: int
     stop: int = 0
     segment: int = 0
@@ -59,20 +59,20 @@ class Variant:
 
 @dataclass
 class Scan:
-    """What the parser has seen so far."""
+    """Handlers of the XML parser, and what they have found so far."""
 
     raw: bytes
     parser: expat.XMLParserType
     units: list[list[Variant]] = field(default_factory=list)
     variant: Variant | None = None
-    """The one that we are in."""
-    inside: list[str] = field(default_factory=list)
+    """The current one."""
+    open_elements: list[str] = field(default_factory=list)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         here = self.parser.CurrentByteIndex
-        if not self.inside and name != "tmx":
+        if not self.open_elements and name != "tmx":
             line = self.parser.CurrentLineNumber
-            raise InputError(f"line {line}: begins with <{name}>, but a translation memory (TMX) begins with <tmx>")
+            raise InputError(f"line {line}: the file begins with <{name}>, but a TMX file begins with <tmx>")
         if name == "tu":
             self.units.append([])
             self.variant = None
@@ -80,15 +80,15 @@ class Scan:
             attribute = "lang" if "lang" in attributes else "xml:lang"
             self.variant = Variant(attributes.get(attribute, ""), attribute, here)
             self.units[-1].append(self.variant)
-        elif name == "seg" and self.variant and self.inside[-1] == "tuv" and not self.variant.segment:
+        elif name == "seg" and self.variant and self.open_elements[-1] == "tuv" and not self.variant.segment:
             self.variant.segment = here
             self.variant.text_start = _after_tag(self.raw, here)
-        self.inside.append(name)
+        self.open_elements.append(name)
 
     def end(self, name: str) -> None:
         here = self.parser.CurrentByteIndex
-        self.inside.pop()
-        if name == "seg" and self.variant and self.inside[-1] == "tuv" and not self.variant.text_stop:
+        self.open_elements.pop()
+        if name == "seg" and self.variant and self.open_elements[-1] == "tuv" and not self.variant.text_stop:
             self.variant.text_stop = here
         elif name == "tuv" and self.variant:
             self.variant.stop = _after_tag(self.raw, here)
@@ -96,14 +96,14 @@ class Scan:
 
     def entity(self, name: str, *_: object) -> None:
         raise InputError(
-            f"line {self.parser.CurrentLineNumber}: declares the entity {name}, and a file with entities of its own "
-            "is not taken; write what it stands for in its place"
+            f"line {self.parser.CurrentLineNumber}: declares the entity {name}; entity declarations are not supported, "
+            "write out the text instead"
         )
 
 
 def parse(text: str, source: str, target: str) -> Template:
-    """Languages as in xml:lang; "en" is "en-US", too. A unit without the source, or with the target, stays as it is."""
-    raw = text.encode("utf-8", "surrogatepass")  # half a character is not well-formed, and the parser says where
+    """Parse a file. "en" also matches "en-US". Units without the source or with the target language stay unchanged."""
+    raw = text.encode("utf-8", "surrogatepass")  # the parser reports lone surrogates with their line
     pieces: list[str | int] = []
     passages: list[Passage] = []
     done = 0
@@ -124,11 +124,11 @@ def parse(text: str, source: str, target: str) -> Template:
     return Template(pieces, passages, _written)
 
 
-# ---- where things are ----
+# ---- positions ----
 
 
 def _units(raw: bytes) -> list[list[Variant]]:
-    parser = expat.ParserCreate("utf-8")  # whatever the file says: it has been decoded already
+    parser = expat.ParserCreate("utf-8")  # whatever the file declares: it was decoded before
     scan = Scan(raw, parser)
     parser.StartElementHandler = scan.start
     parser.EndElementHandler = scan.end
@@ -138,31 +138,31 @@ def _units(raw: bytes) -> list[list[Variant]]:
     except expat.ExpatError as error:
         raise InputError(
             f"line {error.lineno}: is not well-formed XML ({expat.ErrorString(error.code)}); "
-            "mend it, or export the file again"
+            "correct it, or export the file again"
         ) from None
     return scan.units
 
 
-def _after_tag(raw: bytes, place: int) -> int:
-    """Where the tag that begins here ends; the end of <tuv/> is told when it is over already."""
-    found = TAG_OF_BYTES.match(raw, place)
-    return found.end() if found else place
+def _after_tag(raw: bytes, position: int) -> int:
+    """The end of the tag at this position. The parser reports the end of <tuv/> at the position after it."""
+    found = TAG_OF_BYTES.match(raw, position)
+    return found.end() if found else position
 
 
 def _to_translate(unit: list[Variant], source: str, target: str) -> Variant | None:
-    if any(_speaks(variant, target) for variant in unit):
+    if any(_is_in(variant, target) for variant in unit):
         return None
     whole = (variant for variant in unit if variant.text_stop and variant.stop)
-    return next((variant for variant in whole if _speaks(variant, source)), None)
+    return next((variant for variant in whole if _is_in(variant, source)), None)
 
 
-def _speaks(variant: Variant, language: str) -> bool:
-    found, wanted = (name.lower().replace("_", "-") for name in (variant.language, language))
-    return found == wanted or found.startswith(f"{wanted}-")
+def _is_in(variant: Variant, language: str) -> bool:
+    found, expected = (name.lower().replace("_", "-") for name in (variant.language, language))
+    return found == expected or found.startswith(f"{expected}-")
 
 
 def _frame(raw: bytes, variant: Variant, target: str) -> tuple[bytes, bytes]:
-    """What stands before and after the new text, with the white space of the variant that it is a translation of."""
+    """The markup before and after the new text, with the white space of the source variant."""
     after_segment = _after_tag(raw, variant.text_stop)
     stop = after_segment
     while raw[stop] in WHITE:
@@ -174,11 +174,11 @@ def _frame(raw: bytes, variant: Variant, target: str) -> tuple[bytes, bytes]:
     )
 
 
-def _white_before(raw: bytes, place: int) -> bytes:
-    start = place
+def _white_before(raw: bytes, position: int) -> bytes:
+    start = position
     while raw[start - 1] in WHITE:
         start -= 1
-    return raw[start:place]
+    return raw[start:position]
 
 
 # ---- a segment ----
@@ -188,36 +188,36 @@ def _passage(raw: str) -> Passage:
     pieces: list[str] = []
     marks: list[Mark] = []
     names: list[str] = []
-    around = [""]  # the names of the elements that we are in, no two the same
+    elements = [""]  # unique names of the open elements
     length = 0
-    for kind, found in _taken_apart(raw):
+    for kind, found in _tokens(raw):
         if kind == "text":
             pieces.append(found)
             length += len(found)
             continue
         name = _name(found)
-        if name in WHOLE:  # an <ept> closes nothing outside the element that it is in, or tags would no longer nest
-            kind, pair = WHOLE[name], PAIR.match(found)
-            names.append(f"{around[-1]} {pair[1] if pair else ''}")
+        if name in OPAQUE:  # an <ept> closes nothing outside its own element, or tags would not nest
+            kind, pair = OPAQUE[name], PAIR_NUMBER.match(found)
+            names.append(f"{elements[-1]} {pair[1] if pair else ''}")
         elif kind == "open":
-            around.append(f"{name} {len(marks)}")
-            names.append(around[-1])
+            elements.append(f"{name} {len(marks)}")
+            names.append(elements[-1])
         else:
-            names.append(around.pop() if kind == "close" else "")
+            names.append(elements.pop() if kind == "close" else "")
         marks.append(Mark(length, found, kind))
     return Passage("".join(pieces), paired(marks, names))
 
 
-def _taken_apart(raw: str) -> Iterator[tuple[Kind, str]]:
-    """Characters, and what is a mark: a tag, or an element with all that is in it."""
-    depth = begun = 0  # depth: how many elements we are in, from the first on that is one mark as a whole
+def _tokens(raw: str) -> Iterator[tuple[Kind, str]]:
+    """Text, and marks: a tag, or an opaque element with all of its content."""
+    depth = begun = 0  # depth: the number of open elements, from the first opaque one on
     for token in TOKEN.finditer(raw):
         kind = _kind(token)
         if depth:
             depth += {"open": 1, "close": -1}.get(kind, 0)
             if not depth:
                 yield "single", raw[begun : token.end()]
-        elif kind == "open" and _name(token[0]) in WHOLE:
+        elif kind == "open" and _name(token[0]) in OPAQUE:
             depth, begun = 1, token.start()
         else:
             yield kind, _characters(token) if kind == "text" else token[0]

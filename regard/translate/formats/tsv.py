@@ -1,9 +1,9 @@
-r"""Columns between tabs: one is translated into another, or into a new last one.
+r"""Tab-separated values: one column is translated into another, or into a new last one.
 
     "7\tGood morning.\n"   ->   column 2: "Good morning."   ->   "7\tGood morning.\tGuten Morgen.\n"
 
-Quotation marks mean nothing, as in regard/data/sources.py. All other columns, blank lines and line ends stay as they
-are. Columns are counted from 1.
+Quotation marks have no meaning, as in regard/data/sources.py. All other columns, blank lines and line ends stay
+unchanged. Columns are counted from 1.
 """
 
 import re
@@ -18,22 +18,22 @@ BREAKS = re.compile(r"[\t\n]")
 
 
 def parse(text: str, column: int = 1, into: int | None = None) -> Template:
-    """`into` may be the column itself, another one, or one beyond the last: a row that is too short gets empty ones."""
-    for asked in (column, into):
-        if asked is not None and asked < 1:
-            raise UsageError(f"columns are counted from 1, so there is no column {asked}; name another")
+    """`into` may be the column itself, another, or one beyond the last: short rows are filled up with empty columns."""
+    for number in (column, into):
+        if number is not None and number < 1:
+            raise UsageError(f"columns are counted from 1; there is no column {number}")
     rest = text.removeprefix(BOM)
     pieces: list[str | int] = [text[: len(text) - len(rest)]]
     passages: list[Passage] = []
-    for number, (content, end) in enumerate(lines_of(rest), 1):
+    for line, (content, end) in enumerate(lines_of(rest), 1):
         if not content.strip():
             pieces.append(content + end)
             continue
         cells = content.split("\t")
         if len(cells) < column:
             raise InputError(
-                f"line {number}: has {counted(len(cells), 'column')} between tabs, but column {column} is asked for; "
-                "mend the line, or name another column"
+                f"line {line}: has {counted(len(cells), 'column')}, but column {column} is to be translated; "
+                "correct the line, or choose another column"
             )
         pieces += _row(cells, cells[column - 1], into, passages)
         pieces.append(end)
@@ -41,13 +41,13 @@ def parse(text: str, column: int = 1, into: int | None = None) -> Template:
 
 
 def _row(cells: list[str], cell: str, into: int | None, passages: list[Passage]) -> list[str | int]:
-    """The row with a place for the translation of the cell, which joins the passages."""
+    """The pieces of a row, with the cell as a new passage."""
     before, core, after = edges(cell)
-    if not core:  # a new last column is there in every row; a column that was there stays as it was
+    if not core:  # every row gets a new last column; an existing column stays unchanged
         return ["\t".join([*cells, ""] if into is None else cells)]
-    place = len(cells) if into is None else into - 1
-    left = cells[:place] + [""] * (place - len(cells))
-    right = cells[place + 1 :]
+    index = len(cells) if into is None else into - 1
+    left = cells[:index] + [""] * (index - len(cells))
+    right = cells[index + 1 :]
     passages.append(Passage(core))
     return [
         "".join(f"{other}\t" for other in left) + before,
@@ -57,5 +57,5 @@ def _row(cells: list[str], cell: str, into: int | None, passages: list[Passage])
 
 
 def _cell(passage: Passage) -> str:
-    """A tab or a line feed in a translation would be a column or a row too many."""
+    """A tab or a line feed in a translation would add a column or a row."""
     return BREAKS.sub(" ", raw_text(passage))

@@ -162,7 +162,7 @@ def test_any_bytes_come_back_or_are_refused(raw: bytes, tmp_path_factory: pytest
         (b"one\ntw\xe4\n", r"line 2: byte 7 of the file \(0xE4\) is not UTF-8; save the file as UTF-8"),
         (b"\xef\xbb\xbf\xff", r"line 1: byte 4 of the file \(0xFF\) is not UTF-8;"),
         (b"\xff\xfea\x00b", r"line 1: byte 5 of the file \(0x62\) is not UTF-16-LE;"),
-        ("a\nb".encode("utf-16-le"), r"line 1: has a NUL, as no text does; if it is UTF-16, save the file as UTF-8"),
+        ("a\nb".encode("utf-16-le"), r"line 1: has a NUL, so it is not text; if it is UTF-16, save it as UTF-8"),
         ("a\nb".encode("utf-32-be"), r"line 1: has a NUL, "),
         (b"a\nb\0c", r"line 2: has a NUL, "),
     ],

@@ -51,7 +51,7 @@ def test_the_mark_at_the_start_is_no_text() -> None:
 
 
 def test_a_row_without_the_column() -> None:
-    with pytest.raises(InputError, match=r"^line 3: has 1 column between tabs, but column 2 is asked for; mend"):
+    with pytest.raises(InputError, match=r"^line 3: has 1 column, but column 2 is to be translated; correct"):
         parse("a\tb\n\nc\n", column=2)
 
 
