@@ -126,10 +126,6 @@ class Model:
         """How the model goes on after `prompt`."""
         self._cannot("generate")
 
-    def generations(self, prompt: str = "", **options: Any) -> list[str]:
-        """The `n_best` continuations of `prompt`: best first, or samples as drawn."""
-        self._cannot("generate")
-
     def translate(self, texts: Any, **options: Any) -> Any:
         """The translation of a text, or of each of a list."""
         self._cannot("translate")

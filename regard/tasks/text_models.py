@@ -106,9 +106,6 @@ class LanguageModel(TextModel):
         return ("generate",) if self.network.config.head == "lm" else ("classify",)
 
     def generate(self, prompt: str = "", **options: Any) -> str:
-        return self.generations(prompt, **options)[0]
-
-    def generations(self, prompt: str = "", **options: Any) -> list[str]:
         if self.network.config.head != "lm":
             self._cannot("generate")
         settings = search_settings(self.generation, options)
@@ -117,9 +114,9 @@ class LanguageModel(TextModel):
             if self.generation.start is None:
                 raise InputError("the prompt is empty, and this model has no token to begin with")
             ids = [self.generation.start]
-        (hypotheses,) = self._search([self._ids(ids)], settings)  # tokens -> states -> logits -> tokens
-        given = self.tokenizer.decode(ids)
-        return [self.tokenizer.decode([*ids, *one.tokens]).removeprefix(given) for one in hypotheses]  # tokens -> text
+        said = self._search([self._ids(ids)], settings)[0][0].tokens  # tokens -> states -> logits -> tokens
+        whole, given = self.tokenizer.decode([*ids, *said]), self.tokenizer.decode(ids)
+        return whole.removeprefix(given)  # tokens -> text
 
     def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
         settings = search_settings(self.generation, options)
