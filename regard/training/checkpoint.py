@@ -27,7 +27,6 @@ from regard.errors import RegardError, TrainingError
 from regard.io import new_directory, write_json
 from regard.training.distributed import copy_tensors, full_tensor
 from regard.training.muon import Muon
-from regard.training.settings import TrainSettings
 from regard.weights.tensors import mean, parameters, read_file, write_tensors
 
 Optimizers = Sequence[torch.optim.Optimizer]
@@ -61,12 +60,6 @@ class Progress:
     """Updates without an optimizer step, because loss or gradient was not finite."""
     stopped_by: int | None = None
     """The signal that stopped the run early."""
-
-
-def is_finished(settings: TrainSettings, progress: Progress) -> bool:
-    """Whether the last update is done, or validation has not improved for `patience` validations."""
-    out_of_patience = settings.stop_on != "none" and progress.waited >= max(settings.patience, 1)
-    return progress.update >= settings.updates or out_of_patience
 
 
 def save(

@@ -25,7 +25,7 @@ from regard.blocks.bf16_linear import use_bf16_linear
 from regard.data.batching import Batch
 from regard.errors import TrainingError
 from regard.training import checkpoint
-from regard.training.checkpoint import Progress, is_finished
+from regard.training.checkpoint import Progress
 from regard.training.distributed import Workers, full_tensor
 from regard.training.metrics_log import MetricsLog, MetricsWindow, Record, UpdateMetrics
 from regard.training.moving_average import MovingAverage
@@ -126,6 +126,12 @@ def forward_backward(module: nn.Module, batches: Sequence[Batch], *, job: Job, s
             (loss * scale).backward()
         sums += torch.stack((loss.detach(), log_likelihood))
     return sums
+
+
+def is_finished(settings: TrainSettings, progress: Progress) -> bool:
+    """Whether the last update is done, or validation has not improved for `patience` validations."""
+    out_of_patience = settings.stop_on != "none" and progress.waited >= max(settings.patience, 1)
+    return progress.update >= settings.updates or out_of_patience
 
 
 class _Run:

@@ -22,6 +22,7 @@ from regard.io import new_directory, write_json
 from regard.models.config import Seq2SeqConfig
 from regard.text import tokenizer as text
 from regard.training import checkpoint
+from regard.training.loop import is_finished
 from regard.training.recipe import Recipe, check_validation, read_saved_recipe, set_value
 from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
@@ -108,7 +109,7 @@ def check_resumable(run: Path, recipe: Recipe) -> None:
     progress = checkpoint.read_progress(saved[-1])
     if recipe.train.updates < progress.update:
         raise UsageError(f"{run}: has {progress.update:,} updates already; train.updates must be at least that")
-    if checkpoint.is_finished(recipe.train, progress) and (run / MODEL).exists():
+    if is_finished(recipe.train, progress) and (run / MODEL).exists():
         more = "extend it with --set train.updates=N"
         raise UsageError(f"{run}: is finished after {progress.update:,} updates; its model is {run / MODEL}; {more}")
 
