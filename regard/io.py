@@ -3,7 +3,7 @@
     write_text(path, text)          write_bytes(path, content)          write_json(path, value)
     with open_text(path) as file:       a text file, written line by line
     with atomic_file(path) as draft:    a file that a library writes: it is given the path `draft`
-    with new_directory(path) as draft:  a directory to fill
+    with new_directory(path) as draft:  a directory to fill; with replace=True it takes the place of an old one
     create(draft / name)                a binary file inside such a directory
 
 Everything is written under a temporary name in the same folder, flushed to disk, then renamed; the folder is flushed
@@ -20,7 +20,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -71,9 +71,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
+def new_directory(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary directory to fill; it becomes `path` when the block ends without an error."""
-    if path.exists():
+    if path.exists() and not (replace and path.is_dir()):
         raise OutputError(f"{path}: already exists; choose another name or remove it first")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: its parent directory does not exist")
@@ -88,10 +88,24 @@ def new_directory(path: Path) -> Iterator[Path]:
                     inside.chmod(file_mode)
                 _sync(inside)
             _sync(draft)
-            draft.rename(path)
+            with _moved_away(path) if replace and path.exists() else nullcontext():
+                draft.rename(path)
             _sync(path.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _moved_away(path: Path) -> Iterator[None]:
+    """Rename a directory, and remove it when the block ends without an error: nothing can be renamed onto it."""
+    old = _temporary_name(path)
+    path.rename(old)
+    try:
+        yield
+    except BaseException:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def create(path: Path) -> BinaryIO:

@@ -124,6 +124,7 @@ def writes(path: Path) -> Iterator[tuple[int, str]]:
             or (name in ("write_text", "write_bytes") and owner not in ("", "io", "files"))
             or (name in ("replace", "rename") and (owner == "os" or _one_path(node)) and owner != "dataclasses")
             or name in ("mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryFile")
+            or called in ("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move")
         ):
             yield node.lineno, ast.unparse(node)
 
@@ -145,6 +146,7 @@ def _one_path(node: ast.Call) -> bool:
         "draft.replace(path)",
         "draft.rename(path)",
         "tempfile.mkdtemp(dir=folder)",
+        "shutil.copy(a, b)",
     ],
 )
 def test_the_rule_on_writing_would_notice(call: str, tmp_path: Path) -> None:

@@ -63,23 +63,22 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
 
 def copy_extras(source: Path, destination: Path) -> None:
     """Copy the files of a translator that are not part of the model: card, confidence, languages."""
-    import shutil
-
+    from regard.io import write_bytes
     from regard.translate.confidence import FILE as CONFIDENCE
     from regard.translate.language import FILE as LANGUAGES
     from regard.weights.card import FILE as CARD
 
     for name in (CARD, CONFIDENCE, LANGUAGES):
         if (source / name).is_file():
-            shutil.copy(source / name, destination / name)
+            write_bytes(destination / name, (source / name).read_bytes())
 
 
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:
-    from regard.data.sources import DataSettings, Files, read
+    from regard.data.sources import DataSettings, Files, read_pairs
     from regard.data.stats import Stats
     from regard.tasks.translation import TranslationModel
 
     if not isinstance(model, TranslationModel):
         raise UsageError("--shortlist is for translation models")
     files = Files(source=str(paths[0].absolute()), target=str(paths[1].absolute()))
-    model.learn_shortlist((pair.source, pair.target) for pair in read([files], DataSettings(), Stats()))
+    model.learn_shortlist((pair.source, pair.target) for pair in read_pairs([files], DataSettings(), Stats()))

@@ -1,9 +1,10 @@
 """files -> batches.
 
-sources     files -> pairs of texts, one at a time; what a recipe may say about them
-account     what was read, kept and dropped, and why
-ragged      rows of different lengths, laid end to end
-cache       pairs -> tokens on disk, filtered and without duplicates
-corpus      tokens on disk -> rows, cut anew in every epoch if asked to
-batching    rows -> batches, in an order that is a function of the seed and the epoch
+sources        files -> pairs of texts, one at a time; the settings of a recipe's [data]
+split          hold out validation and test pairs that share no sentence with training
+stats          counts of pairs: read, kept, dropped and why
+token_cache    pairs -> tokens on disk, filtered and without duplicates
+ragged         rows of different lengths, end to end
+corpus         tokens on disk -> rows, segmented anew in every epoch with subword dropout
+batching       rows -> batches, in an order that is a function of the seed and the epoch
 """

@@ -1,8 +1,8 @@
 """Rows -> batches, in an order that is a pure function of (seed, epoch).
 
-The rows of an epoch are shuffled, sorted by length inside windows of some batches, cut into batches, and these are
-shuffled. A batch is full when the larger of its two sides, padding included, has `tokens` tokens. Batch n of epoch e
-can be had without those before it, so going on in the middle costs nothing.
+The rows of an epoch are shuffled, sorted by length inside windows of some batches, divided into batches, and the
+batches are shuffled. A batch is full when the larger of its two sides, with padding, has `tokens` tokens. Batch n of
+epoch e does not need those before it, so resuming in the middle costs nothing.
 
 Processes that train together have the same plan, and each takes its part of every batch.
 
@@ -19,49 +19,49 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Corpus, Lengths
-from regard.data.ragged import Ints, Ragged, padded
+from regard.data.ragged import Ints, Ragged, pad_rows
 from regard.errors import ConfigError
 from regard.text.subword_dropout import random_bits
 
-WINDOW = 64
-"""Batches that are sorted by length together: more is less padding, fewer is more chance."""
-SHUFFLE, ORDER, FILE = 101, 102, 103  # what a draw is for
+SORT_WINDOW = 64
+"""Batches sorted by length together: more means less padding, fewer means a more random order."""
+SHUFFLE, ORDER, FILE = 101, 102, 103  # what random bits are for
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Pairs to learn from at once."""
+    """The pairs of one training step."""
 
     source_BS: Tensor
     source_present_BS: Tensor
-    """True where there is a token and not padding."""
+    """True for a token, False for padding."""
     target_BL: Tensor
-    """What the decoder reads: the start token, then all of the target but its end."""
+    """Decoder input: the start token, then the target without its end token."""
     labels_BL: Tensor
-    """What it is to write at each place: the target and its end."""
+    """Decoder output: the target with its end token."""
     target_present_BL: Tensor
     tokens: int
-    """Labels that count."""
+    """Number of labels, without padding."""
     rows: Tensor
-    """Where they are in the corpus."""
+    """Indices into the corpus."""
 
     def to(self, device: torch.device) -> "Batch":
         return replace(self, **{name: tensor.to(device) for name, tensor in self._tensors().items()})
 
     def split(self, parts: int) -> list["Batch"]:
-        """The same rows as some smaller batches, for when memory is short."""
+        """The same rows as smaller batches, to save memory."""
         if parts == 1:
             return [self]
-        cut = {name: tensor.tensor_split(parts) for name, tensor in self._tensors().items()}
-        pieces = [{name: tensors[part] for name, tensors in cut.items()} for part in range(parts)]
+        parted = {name: tensor.tensor_split(parts) for name, tensor in self._tensors().items()}
+        tables = [{name: tensors[part] for name, tensors in parted.items()} for part in range(parts)]
         return [
-            replace(self, tokens=int(piece["target_present_BL"].sum()), **piece)
-            for piece in pieces
-            if len(piece["source_BS"])
+            replace(self, tokens=int(table["target_present_BL"].sum()), **table)
+            for table in tables
+            if len(table["source_BS"])
         ]
 
     def twice(self) -> "Batch":
-        """Every row two times, all of them once and then all of them again."""
+        """Every row twice: all rows, then all rows again."""
         doubled: dict[str, Any] = {name: torch.cat((tensor, tensor)) for name, tensor in self._tensors().items()}
         return replace(self, **doubled)
 
@@ -71,9 +71,9 @@ class Batch:
 
 
 def collate(source: Ragged, target: Ragged, rows: Ints, *, start: int, pad: int) -> Batch:
-    """Rows of tokens, both sides with their end -> tensors."""
-    source_BS, source_present_BS = padded(source, pad)
-    labels_BL, target_present_BL = padded(target, pad)
+    """Rows of tokens, both sides with their end token -> tensors."""
+    source_BS, source_present_BS = pad_rows(source, pad)
+    labels_BL, target_present_BL = pad_rows(target, pad)
     target_BL = np.full_like(labels_BL, pad)
     target_BL[:, 0] = start
     target_BL[:, 1:] = np.where(target_present_BL[:, 1:], labels_BL[:, :-1], pad)
@@ -88,8 +88,8 @@ def collate(source: Ragged, target: Ragged, rows: Ints, *, start: int, pad: int)
     )
 
 
-class Plan(NamedTuple):
-    """The rows of an epoch in the order of its batches, and where each batch ends."""
+class BatchPlan(NamedTuple):
+    """The rows of an epoch, batch after batch, and where each batch ends."""
 
     rows: Ints
     ends: Ints
@@ -117,13 +117,13 @@ class Epochs:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """`weights`: of the files, as the recipe lists them; all 1 if left out. `rank` of `world` processes."""
+        """`weights`: of the files, in the order of the recipe; 1 by default. This process is `rank` of `world`."""
         if tokens < corpus.max_tokens:
             raise ConfigError(
-                f"a batch of {tokens} tokens cannot hold a pair of max_tokens = {corpus.max_tokens}: "
-                "make batches larger, or max_tokens smaller"
+                f"a batch of {tokens} tokens cannot hold a pair of max_tokens = {corpus.max_tokens}; "
+                "increase the batch size or reduce max_tokens"
             )
-        assert not weights or len(weights) == len(corpus.ends), "a weight for each file"
+        assert not weights or len(weights) == len(corpus.ends), "one weight per file"
         assert 0 <= rank < world
         self.corpus, self.tokens, self.seed, self.start, self.pad = corpus, tokens, seed, start, pad
         self.weights = tuple(weights) or (1.0,) * len(corpus.ends)
@@ -132,15 +132,15 @@ class Epochs:
     def __call__(self, epoch: int) -> "Batches":
         return Batches(self, epoch, self.plan(epoch))
 
-    def plan(self, epoch: int) -> Plan:
-        rows = drawn(self.corpus.ends, self.weights, self.seed, epoch)
-        return plan(rows, self.corpus.lengths(self.seed, epoch), self.tokens, self.seed, epoch)
+    def plan(self, epoch: int) -> BatchPlan:
+        rows = rows_of_epoch(self.corpus.ends, self.weights, self.seed, epoch)
+        return plan_batches(rows, self.corpus.lengths(self.seed, epoch), self.tokens, self.seed, epoch)
 
 
 class Batches(Sequence[Batch]):
-    """The batches of one epoch, each made when it is asked for."""
+    """The batches of one epoch, created on access."""
 
-    def __init__(self, epochs: Epochs, epoch: int, plan: Plan) -> None:
+    def __init__(self, epochs: Epochs, epoch: int, plan: BatchPlan) -> None:
         self._epochs, self._epoch, self.plan = epochs, epoch, plan
 
     def __len__(self) -> int:
@@ -159,62 +159,62 @@ class Batches(Sequence[Batch]):
         rows = self.plan.batch(number % len(self))
         part = rows[epochs.rank :: epochs.world]
         if not len(part):
-            return _nothing(epochs, rows[:1], self._epoch)
+            return _empty_batch(epochs, rows[:1], self._epoch)
         source, target = epochs.corpus.rows(part, epochs.seed, self._epoch)
         return collate(source, target, part, start=epochs.start, pad=epochs.pad)
 
 
-def _nothing(epochs: Epochs, row: Ints, epoch: int) -> Batch:
-    """For a process that finds no row left: one that counts nothing, so that it keeps in step with the others."""
+def _empty_batch(epochs: Epochs, row: Ints, epoch: int) -> Batch:
+    """A batch for a process without a row: one row that counts nothing, so that it stays in step with the others."""
     source, target = epochs.corpus.rows(row, epochs.seed, epoch)
     batch = collate(source, target, row, start=epochs.start, pad=epochs.pad)
     return replace(batch, target_present_BL=torch.zeros_like(batch.target_present_BL), tokens=0)
 
 
-def drawn(ends: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Ints:
-    """The rows of an epoch. A file's rows are dealt from one endless shuffled deck, weight × rows an epoch."""
+def rows_of_epoch(ends: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Ints:
+    """The rows of an epoch. Those of a file come from an endless shuffled sequence, weight × rows per epoch."""
     parts = []
     for file, (start, end, weight) in enumerate(zip([0, *ends], ends, weights, strict=False)):
         size = end - start
         if weight == 1 or not size:
             parts.append(np.arange(start, end))
             continue
-        deck = np.argsort(random_bits(seed, FILE, file, np.arange(size)), kind="stable")
-        # What an epoch cannot take a part of, a later one takes whole: a tenth of three rows is one in some of them.
-        # As a fraction: in floating point, three times 0.3 of fifty rows are 44.99.
+        shuffled = np.argsort(random_bits(seed, FILE, file, np.arange(size)), kind="stable")
+        # Rounded down over all epochs together: a tenth of three rows is one row in some epochs, none in others.
+        # As a fraction: in floating point, three times 0.3 of fifty rows is 44.99.
         share = size * Fraction(str(weight))
-        dealt = np.arange(int(epoch * share), int((epoch + 1) * share))
-        parts.append(start + deck[dealt % size])
+        taken = np.arange(int(epoch * share), int((epoch + 1) * share))
+        parts.append(start + shuffled[taken % size])
     return np.concatenate(parts)
 
 
-def plan(rows: Ints, lengths: Lengths, tokens: int, seed: int, epoch: int) -> Plan:
-    """`rows` (some may be there twice) as batches of at most so many tokens."""
+def plan_batches(rows: Ints, lengths: Lengths, tokens: int, seed: int, epoch: int) -> BatchPlan:
+    """`rows` (some may appear twice) as batches of at most `tokens` tokens."""
     rows = rows[np.argsort(random_bits(seed, epoch, SHUFFLE, np.arange(len(rows))), kind="stable")]
     source, target = lengths.source[rows], lengths.target[rows]
     size = np.maximum(source, target)
-    window = max(1, int(WINDOW * tokens / max(float(size.mean()), 1.0))) if len(size) else 1
+    window = max(1, int(SORT_WINDOW * tokens / max(float(size.mean()), 1.0))) if len(size) else 1
     batches: list[Ints] = []
-    left = np.zeros(0, np.int64)  # too few for a batch, so they go into the next window
+    left = np.zeros(0, np.int64)  # too few for a batch: they go into the next window
     for start in range(0, len(rows), window):
         here = np.concatenate((left, np.arange(start, min(start + window, len(rows)))))
         here = here[np.lexsort((target[here], source[here], size[here]))]
-        cuts = list(_cuts(size[here], tokens))
-        batches += [here[a:b] for a, b in zip([0, *cuts], cuts, strict=False)]
-        left = here[cuts[-1] if cuts else 0 :]
+        ends = list(_batch_ends(size[here], tokens))
+        batches += [here[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        left = here[ends[-1] if ends else 0 :]
     if len(left):
         batches.append(left)
     order = np.argsort(random_bits(seed, epoch, ORDER, np.arange(len(batches))), kind="stable")
     batches = [batches[number] for number in order]
-    ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
-    return Plan(rows[np.concatenate(batches)] if batches else rows, ends)
+    lengths_of_batches = [len(batch) for batch in batches]
+    return BatchPlan(rows[np.concatenate(batches)] if batches else rows, np.cumsum(lengths_of_batches, dtype=np.int64))
 
 
-def _cuts(size: Ints, tokens: int) -> Iterator[int]:
-    """Where full batches end, of rows sorted by size; the last few rows may be left over."""
+def _batch_ends(size: Ints, tokens: int) -> Iterator[int]:
+    """Where full batches end, for rows sorted by size; the last few rows may be left over."""
     start = 0
     while start < len(size):
-        # (rows so far) × (size of the last) only grows, so the first that is too much is found by halving
+        # (rows so far) × (size of the last) only grows: find the first excess by bisection
         low, high = start + 1, len(size) + 1
         while low < high:
             middle = (low + high) // 2

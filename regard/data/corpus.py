@@ -1,8 +1,8 @@
-"""Tokens on disk -> rows. The arrays are mapped into memory, so a corpus may be larger than it.
+"""Tokens on disk -> rows. The arrays are memory-mapped, so a corpus can be larger than memory.
 
-Where words vary, a row holds words instead of tokens, and a table holds the cuts of each: which of them is used is a
-hash of the seed, the epoch, the row and the place in it. A token is a word with one cut. A row that would become
-longer than max_tokens is cut the plain way.
+With subword dropout, a row holds words instead of tokens, and a table holds the segmentations of each word. A hash of
+the seed, the epoch, the row and the position in it chooses one. A token is a word with one segmentation. A row that
+would become longer than max_tokens keeps the tokenizer's own segmentation.
 """
 
 import json
@@ -14,61 +14,61 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.format import open_memmap
 
-from regard.data.ragged import Ints, Ragged, sums, take
+from regard.data.ragged import Ints, Ragged, gather, row_sums
 from regard.data.stats import Stats
 from regard.text.subword_dropout import VARIANTS, Bits, random_bits
 
-ABOUT = "about.json"
+INFO_FILE = "about.json"
 FORMAT = 1
-"""Part of the key: raised when what is written changes."""
-AT_ONCE = 1 << 16
-"""Rows whose lengths are worked out together."""
+"""Part of the cache key: raised when the files change their format."""
+ROWS_PER_PASS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
-    """about.json"""
+class CorpusInfo:
+    """about.json: the field names are its keys."""
 
     format: int
     ends: list[int]
-    """Of each file of the recipe: the row after its last."""
+    """For each file of the recipe, the row after its last."""
     max_tokens: int
     vary: bool
-    """Rows hold words, and there are tables of their cuts."""
+    """Rows hold words, and there are tables of their segmentations."""
     kinds: dict[str, str]
-    """File of tokens -> type of its numbers."""
+    """Token file -> dtype."""
     sizes: dict[str, int]
-    """File -> bytes."""
+    """File -> size in bytes."""
     account: dict[str, Any]
+    """The fields of Stats."""
 
 
 class Lengths(NamedTuple):
-    """Tokens of each row."""
+    """Number of tokens in each row."""
 
     source: Ints
     target: Ints
 
 
 class Corpus:
-    """The training pairs, as tokens, by row."""
+    """The training pairs as tokens, by row."""
 
-    def __init__(self, folder: Path, about: About) -> None:
-        self.max_tokens, self.ends = about.max_tokens, about.ends
-        self.account = Stats(**about.account)
+    def __init__(self, folder: Path, info: CorpusInfo) -> None:
+        self.max_tokens, self.ends = info.max_tokens, info.ends
+        self.stats = Stats(**info.account)
         self.lines = open_memmap(folder / "lines.npy", mode="r")
-        kind = _Varied if about.vary else _Plain
-        self._source, self._target = kind(folder, "source", about), kind(folder, "target", about)
-        self.varies = about.vary
-        self._lengths = lru_cache(1)(self._work_out_lengths)
+        kind = _WordRows if info.vary else _TokenRows
+        self._source, self._target = kind(folder, "source", info), kind(folder, "target", info)
+        self.varies = info.vary
+        self._lengths = lru_cache(1)(self._compute_lengths)
 
     @classmethod
     def open(cls, folder: Path) -> "Corpus | None":
-        """None if it is not there, or not whole."""
+        """None if it does not exist or is incomplete."""
         try:
-            about = About(**json.loads((folder / ABOUT).read_text(encoding="utf-8")))
-            if any((folder / name).stat().st_size != size for name, size in about.sizes.items()):
+            info = CorpusInfo(**json.loads((folder / INFO_FILE).read_text(encoding="utf-8")))
+            if any((folder / name).stat().st_size != size for name, size in info.sizes.items()):
                 return None
-            return cls(folder, about)
+            return cls(folder, info)
         except (OSError, ValueError, TypeError):
             return None
 
@@ -76,66 +76,66 @@ class Corpus:
         return len(self.lines)
 
     def lengths(self, seed: int, epoch: int) -> Lengths:
-        """As the rows are cut in this epoch."""
+        """Lengths of all rows, as segmented in this epoch."""
         return self._lengths(seed, epoch) if self.varies else self._lengths(0, 0)
 
     def rows(self, rows: Ints, seed: int, epoch: int) -> tuple[Ragged, Ragged]:
-        """Source and target of these rows, as they are cut in this epoch; both end with the end of the text."""
+        """Source and target of these rows, as segmented in this epoch; both end with the end token."""
         rows = np.asarray(rows, np.int64)
         return self._source.rows(rows, random_bits(seed, epoch, 0)), self._target.rows(
             rows, random_bits(seed, epoch, 1)
         )
 
-    def _work_out_lengths(self, seed: int, epoch: int) -> Lengths:
+    def _compute_lengths(self, seed: int, epoch: int) -> Lengths:
         return Lengths(
             self._source.all_lengths(random_bits(seed, epoch, 0)), self._target.all_lengths(random_bits(seed, epoch, 1))
         )
 
 
-class _Plain:
+class _TokenRows:
     """Rows of tokens."""
 
-    def __init__(self, folder: Path, name: str, about: About) -> None:
+    def __init__(self, folder: Path, name: str, info: CorpusInfo) -> None:
         self._starts = open_memmap(folder / f"{name}_starts.npy", mode="r")
         self._lengths = open_memmap(folder / f"{name}_lengths.npy", mode="r")
-        self._ids = np.memmap(folder / f"{name}.ids", about.kinds[f"{name}.ids"], "r")
+        self._ids = np.memmap(folder / f"{name}.ids", info.kinds[f"{name}.ids"], "r")
 
-    def rows(self, rows: Ints, chance: Bits) -> Ragged:
-        return take(self._ids, self._starts[rows], self._lengths[rows])
+    def rows(self, rows: Ints, seed: Bits) -> Ragged:
+        return gather(self._ids, self._starts[rows], self._lengths[rows])
 
-    def all_lengths(self, chance: Bits) -> Ints:
+    def all_lengths(self, seed: Bits) -> Ints:
         return np.asarray(self._lengths)
 
 
-class _Varied(_Plain):
-    """Rows of words, and the cuts of each: the plain one, then the others."""
+class _WordRows(_TokenRows):
+    """Rows of words, and the segmentations of each word: the tokenizer's own, then the random ones."""
 
-    def __init__(self, folder: Path, name: str, about: About) -> None:
-        super().__init__(folder, name, about)
-        self._cuts = np.memmap(folder / f"{name}_table.ids", about.kinds[f"{name}_table.ids"], "r")
-        self._cut_starts = open_memmap(folder / f"{name}_table_starts.npy", mode="r")
-        self._cut_lengths = open_memmap(folder / f"{name}_table_lengths.npy", mode="r")
-        self._max_tokens = about.max_tokens
+    def __init__(self, folder: Path, name: str, info: CorpusInfo) -> None:
+        super().__init__(folder, name, info)
+        self._table = np.memmap(folder / f"{name}_table.ids", info.kinds[f"{name}_table.ids"], "r")
+        self._table_starts = open_memmap(folder / f"{name}_table_starts.npy", mode="r")
+        self._table_lengths = open_memmap(folder / f"{name}_table_lengths.npy", mode="r")
+        self._max_tokens = info.max_tokens
 
-    def rows(self, rows: Ints, chance: Bits) -> Ragged:
-        cuts, lengths = self._choose(rows, chance)
-        tokens = take(self._cuts, self._cut_starts[cuts], self._cut_lengths[cuts])
+    def rows(self, rows: Ints, seed: Bits) -> Ragged:
+        chosen, lengths = self._choose(rows, seed)
+        tokens = gather(self._table, self._table_starts[chosen], self._table_lengths[chosen])
         return Ragged(tokens.flat, lengths)
 
-    def all_lengths(self, chance: Bits) -> Ints:
+    def all_lengths(self, seed: Bits) -> Ints:
         rows = np.arange(len(self._starts))
-        parts = [self._choose(rows[i : i + AT_ONCE], chance)[1] for i in range(0, len(rows), AT_ONCE)]
+        parts = [self._choose(rows[i : i + ROWS_PER_PASS], seed)[1] for i in range(0, len(rows), ROWS_PER_PASS)]
         return np.concatenate(parts).astype(np.int32)
 
-    def _choose(self, rows: Ints, chance: Bits) -> tuple[Ints, Ints]:
-        """The cut of each word of the rows, and how many tokens each row has."""
-        words = super().rows(rows, chance)
-        place = np.arange(len(words.flat)) - np.repeat(words.starts, words.lengths)
-        bits = random_bits(chance, np.repeat(rows, words.lengths), place)
+    def _choose(self, rows: Ints, seed: Bits) -> tuple[Ints, Ints]:
+        """The table row for each word of these rows, and the number of tokens of each row."""
+        words = super().rows(rows, seed)
+        position = np.arange(len(words.flat)) - np.repeat(words.starts, words.lengths)
+        bits = random_bits(seed, np.repeat(rows, words.lengths), position)
         first = words.flat.astype(np.int64) * (VARIANTS + 1)
-        cuts = first + 1 + (bits % np.uint64(VARIANTS)).astype(np.int64)
-        lengths = sums(self._cut_lengths[cuts], words.lengths)
+        chosen = first + 1 + (bits % np.uint64(VARIANTS)).astype(np.int64)
+        lengths = row_sums(self._table_lengths[chosen], words.lengths)
         if (long := lengths > self._max_tokens).any():
-            cuts = np.where(np.repeat(long, words.lengths), first, cuts)
-            lengths = sums(self._cut_lengths[cuts], words.lengths)
-        return cuts, lengths
+            chosen = np.where(np.repeat(long, words.lengths), first, chosen)
+            lengths = row_sums(self._table_lengths[chosen], words.lengths)
+        return chosen, lengths

@@ -1,4 +1,4 @@
-"""What was read, kept and dropped, and why."""
+"""Counts of pairs: read, kept, dropped and why."""
 
 from dataclasses import dataclass, field
 
@@ -7,14 +7,14 @@ from regard.plural import counted
 
 @dataclass
 class Stats:
-    """Every pair that was read is kept, or is in one of the counts of `dropped`."""
+    """Every pair read is either kept or counted in `dropped`."""
 
     read: int = 0
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    """Reason -> how many."""
+    """Reason -> count."""
     first: dict[str, str] = field(default_factory=dict)
-    """Reason -> where it was met first: "file:line"."""
+    """Reason -> "file:line" of the first one."""
     empty_files: list[str] = field(default_factory=list)
 
     def drop(self, reason: str, where: str, count: int = 1) -> None:
@@ -22,7 +22,7 @@ class Stats:
         self.first.setdefault(reason, where)
 
     def lines(self) -> list[str]:
-        """To be shown."""
+        """A summary to print."""
         head = f"{counted(self.read, 'pair')} read, {self.kept:,} kept"
         if self.dropped:
             head += f", {sum(self.dropped.values()):,} dropped:"

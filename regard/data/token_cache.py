@@ -1,14 +1,14 @@
 """Pairs -> tokens on disk, filtered and without duplicates.
 
-    <folder>/<key>/   source.ids, target.ids          tokens (or words, see corpus.py), row after row
-                      source_starts.npy …_lengths.npy where each row begins, and how long it is
-                      source_table.ids …              the cuts of each word, where they vary
-                      lines.npy                       the line that each row came from
-                      about.json                      the rest, the account included
+    <folder>/<key>/   source.ids, target.ids            tokens (or words, see corpus.py), row after row
+                      source_starts.npy, …_lengths.npy  where each row begins, and its length
+                      source_table.ids, …               with subword dropout: the segmentations of each word
+                      lines.npy                         the line number of each row
+                      about.json                        the rest, with the statistics
 
-The key is a hash of the files' contents, the tokenizer and the settings that matter: what is found under it can be
-used as it is. Nothing is held in memory while the files are read but one pair and, where words vary, the words met;
-at the end, finding duplicates takes about 60 bytes a pair for a moment.
+The key is a hash of the files' contents, the tokenizer and the settings that affect the tokens, so an existing entry
+is valid. While the files are read, memory holds one pair and, with subword dropout, the words seen so far; at the end,
+finding duplicates briefly takes about 60 bytes per pair.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import plain
-from regard.data.corpus import ABOUT, FORMAT, About, Corpus
+from regard.data.corpus import FORMAT, INFO_FILE, Corpus, CorpusInfo
 from regard.data.sources import DataSettings, training_pairs
 from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError, OutputError
@@ -34,22 +34,23 @@ from regard.io import create, new_directory, write_json
 from regard.text.subword_dropout import SubwordDropout
 from regard.text.tokenizer import Tokenizer, tag_piece
 
-MOST_WORDS = 1 << 20
-"""Words that vary; those met later are always cut the plain way. A hundred bytes of memory each, while building."""
-REPORT_EVERY = 10_000
-MATTERS = ("max_tokens", "max_ratio", "deduplicate", "placeholders", "bad_lines", "longest_line")
+MAX_WORDS = 1 << 20
+"""Words with random segmentations; later ones keep the tokenizer's own. Each takes 100 bytes while building."""
+PAIRS_PER_REPORT = 10_000
+WORDS_PER_PASS = 10_000
+KEY_SETTINGS = ("max_tokens", "max_ratio", "deduplicate", "placeholders", "bad_lines", "longest_line")
 Report = Callable[[Stats], None]
 
 
-def cached(
+def cached_corpus(
     settings: DataSettings,
     tokenizer: Tokenizer,
     folder: Path,
     *,
     dropout: float = 0.0,
-    report: Report = lambda account: None,
+    report: Report = lambda stats: None,
 ) -> Corpus:
-    """The training pairs as tokens: from the folder if it has them, and put there if not."""
+    """The training pairs as tokens: from the cache in `folder`, or tokenized now and stored there."""
     path = folder / _key(settings, tokenizer, dropout)
     if corpus := Corpus.open(path):
         return corpus
@@ -72,7 +73,7 @@ def cached(
 
 
 def _key(settings: DataSettings, tokenizer: Tokenizer, dropout: float) -> str:
-    matters = {name: value for name, value in plain(settings).items() if name in MATTERS}
+    chosen = {name: value for name, value in plain(settings).items() if name in KEY_SETTINGS}
     files = [
         {"columns": list(entry.columns), "keys": list(entry.keys), "tag": entry.tag, "kind": kind}
         for entry in settings.train
@@ -82,8 +83,8 @@ def _key(settings: DataSettings, tokenizer: Tokenizer, dropout: float) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer.save(Path(scratch))
         vocabulary = [(path.name, _digest(path)) for path in sorted(Path(scratch).iterdir())]
-    whole = [FORMAT, matters, files, vocabulary, [_digest(path) for path in paths], dropout]
-    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:32]
+    parts = [FORMAT, chosen, files, vocabulary, [_digest(path) for path in paths], dropout]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def _digest(path: Path) -> str:
@@ -95,123 +96,123 @@ def _digest(path: Path) -> str:
 
 
 def _build(folder: Path, settings: DataSettings, tokenizer: Tokenizer, dropout: float, report: Report) -> None:
-    account, ends = Stats(), [0] * len(settings.train)
+    stats, ends = Stats(), [0] * len(settings.train)
     tags = [tag_ids(entry.tag, tokenizer) for entry in settings.train]
     with (
-        _Side(folder, "source", tokenizer, dropout) as source,
-        _Side(folder, "target", tokenizer, dropout) as target,
-        _Column(folder / "lines.raw", np.uint32) as lines,
+        _SideWriter(folder, "source", tokenizer, dropout) as source,
+        _SideWriter(folder, "target", tokenizer, dropout) as target,
+        _NumberWriter(folder / "lines.raw", np.uint32) as lines,
         create(folder / "digests.raw") as digests,
     ):
-        for pair in training_pairs(settings, account):
-            read_codes, read_length = source.codes(pair.source)
-            written_codes, written_length = target.codes(pair.target)
-            longest, shortest = max(read_length, written_length), min(read_length, written_length)
+        for pair in training_pairs(settings, stats):
+            source_codes, source_length = source.codes(pair.source)
+            target_codes, target_length = target.codes(pair.target)
+            longest, shortest = max(source_length, target_length), min(source_length, target_length)
             tag = tags[pair.file]
-            if max(read_length + len(tag), written_length) > settings.max_tokens:
-                account.drop("more than max_tokens", where(settings, pair.file, pair.line))
+            if max(source_length + len(tag), target_length) > settings.max_tokens:
+                stats.drop("more than max_tokens", location(settings, pair.file, pair.line))
             elif settings.max_ratio is not None and longest > settings.max_ratio * shortest:
-                account.drop("more than max_ratio", where(settings, pair.file, pair.line))
+                stats.drop("more than max_ratio", location(settings, pair.file, pair.line))
             else:
-                source.add([*tag, *read_codes])
-                target.add(written_codes)
+                source.add([*tag, *source_codes])
+                target.add(target_codes)
                 lines.extend([pair.line])
                 if settings.deduplicate:
                     text = f"{len(pair.source)} {pair.source}{pair.target}{pair.tag}"
                     digests.write(hashlib.blake2b(text.encode(), digest_size=16).digest())
-                account.kept += 1
-                ends[pair.file] = account.kept
-            if account.read % REPORT_EVERY == 0:
-                report(account)
+                stats.kept += 1
+                ends[pair.file] = stats.kept
+            if stats.read % PAIRS_PER_REPORT == 0:
+                report(stats)
     for number in range(1, len(ends)):
-        ends[number] = max(ends[number], ends[number - 1])  # a file of which nothing was kept
-    _finish(folder, settings, account, ends, (source, target))
-    report(account)
+        ends[number] = max(ends[number], ends[number - 1])  # a file without a kept pair
+    _finish(folder, settings, stats, ends, (source, target))
+    report(stats)
 
 
 def _finish(
-    folder: Path, settings: DataSettings, account: Stats, ends: list[int], sides: "tuple[_Side, _Side]"
+    folder: Path, settings: DataSettings, stats: Stats, ends: list[int], sides: "tuple[_SideWriter, _SideWriter]"
 ) -> None:
     lines = np.fromfile(folder / "lines.raw", np.uint32)
     rows = np.arange(len(lines))
     if settings.deduplicate and len(lines):
-        again = _repeated(np.memmap(folder / "digests.raw", "<u8", "r").reshape(-1, 2))
-        if count := int(again.sum()):
-            first = int(again.argmax())
+        repeated = _repeated(np.memmap(folder / "digests.raw", "<u8", "r").reshape(-1, 2))
+        if count := int(repeated.sum()):
+            first = int(repeated.argmax())
             file = int(np.searchsorted(ends, first, side="right"))
-            account.kept -= count
-            account.drop("duplicate", where(settings, file, int(lines[first])), count)
-            rows = np.flatnonzero(~again)
+            stats.kept -= count
+            stats.drop("duplicate", location(settings, file, int(lines[first])), count)
+            rows = np.flatnonzero(~repeated)
     if not len(rows):
-        why = "; ".join(line.strip() for line in account.lines())
-        raise InputError(f"{where(settings, 0, 1)}: no pair is left to train with ({why})")
+        summary = "; ".join(line.strip() for line in stats.lines())
+        raise InputError(f"{location(settings, 0, 1)}: no pair is left for training ({summary})")
     np.save(folder / "lines.npy", lines[rows])
     for side in sides:
         side.finish(rows)
     (folder / "lines.raw").unlink()
     (folder / "digests.raw").unlink()
-    about = About(
+    info = CorpusInfo(
         format=FORMAT,
         ends=np.searchsorted(rows, ends).tolist(),
         max_tokens=settings.max_tokens,
-        vary=sides[0].sampler is not None,
+        vary=sides[0].dropout is not None,
         kinds=sides[0].kinds | sides[1].kinds,
         sizes={file.name: file.stat().st_size for file in sorted(folder.iterdir())},
-        account=dataclasses.asdict(account),
+        account=dataclasses.asdict(stats),
     )
-    write_json(folder / ABOUT, dataclasses.asdict(about))
+    write_json(folder / INFO_FILE, dataclasses.asdict(info))
 
 
 def _repeated(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which rows have been there before."""
+    """True for rows equal to an earlier one."""
     half = np.ascontiguousarray(digests[:, 0])
     order = np.argsort(half, kind="stable")
-    alike = half[order[1:]] == half[order[:-1]]
-    suspects = np.unique(np.concatenate((order[1:][alike], order[:-1][alike])))
-    again = np.zeros(len(digests), bool)
-    if len(suspects):  # few, so the other half of their digests fits memory as well
-        whole = np.ascontiguousarray(digests[suspects])
-        order = np.lexsort((suspects, whole[:, 1], whole[:, 0]))
-        alike = (whole[order[1:]] == whole[order[:-1]]).all(axis=1)
-        again[suspects[order[1:][alike]]] = True
-    return again
+    equal = half[order[1:]] == half[order[:-1]]
+    candidates = np.unique(np.concatenate((order[1:][equal], order[:-1][equal])))
+    repeated = np.zeros(len(digests), bool)
+    if len(candidates):  # few, so their whole digests fit into memory
+        whole = np.ascontiguousarray(digests[candidates])
+        order = np.lexsort((candidates, whole[:, 1], whole[:, 0]))
+        equal = (whole[order[1:]] == whole[order[:-1]]).all(axis=1)
+        repeated[candidates[order[1:][equal]]] = True
+    return repeated
 
 
-def where(settings: DataSettings, file: int, line: int) -> str:
+def location(settings: DataSettings, file: int, line: int) -> str:
     return f"{settings.train[file].paths(Path(settings.dir))[0]}:{line}" if settings.train else "train"
 
 
 def tag_ids(tag: str | None, tokenizer: Tokenizer) -> list[int]:
-    """What stands before a source that goes into this language, of a model that has several."""
+    """The ids before a source that is translated into this language, for a model with several."""
     if tag is None:
         return []
     number = tokenizer.id_of(tag_piece(tag))
     if number is None:
-        raise ConfigError(f"the tokenizer has no tag '{tag}': list it under the tokenizer's tags before it is learnt")
+        raise ConfigError(f"the tokenizer has no tag '{tag}'; add it to tags in [tokenizer] before learning it")
     return [number]
 
 
-class _Side:
-    """One language's rows, being written."""
+class _SideWriter:
+    """Writes the rows of one language."""
 
     def __init__(self, folder: Path, name: str, tokenizer: Tokenizer, dropout: float) -> None:
         self._folder, self._name = folder, name
         self._encode = tokenizer.encode if name == "source" else tokenizer.encode_target
         self._vocab = tokenizer.vocab if name == "source" else tokenizer.vocab_target
-        self._small: type[np.generic] = np.uint16 if self._vocab <= 1 << 16 else np.uint32
+        self._token_type: type[np.generic] = np.uint16 if self._vocab <= 1 << 16 else np.uint32
         self._end = tokenizer.end
-        self.sampler = _sampler(tokenizer, name, dropout) if dropout else None
-        self._words: dict[str, tuple[int, int]] = {}  # word -> its code, and how long its plain cut is
-        self._ids = _Column(folder / f"{name}.ids", np.uint32 if self.sampler else self._small)
+        self.dropout = _subword_dropout(tokenizer, name, dropout) if dropout else None
+        self._words: dict[str, tuple[int, int]] = {}  # word -> its code, and its number of tokens
+        self._ids = _NumberWriter(folder / f"{name}.ids", np.uint32 if self.dropout else self._token_type)
         self.kinds = {
-            f"{name}.ids": "uint32" if self.sampler else self._small.__name__,
-            f"{name}_table.ids": self._small.__name__,
+            f"{name}.ids": "uint32" if self.dropout else self._token_type.__name__,
+            f"{name}_table.ids": self._token_type.__name__,
         }
-        self._lengths = _Column(folder / f"{name}_lengths.raw", np.uint32)
-        if self.sampler:
-            self._plain = lru_cache(1 << 16)(self.sampler.tokenize)
+        self._lengths = _NumberWriter(folder / f"{name}_lengths.raw", np.uint32)
+        if self.dropout:
+            self._tokenize = lru_cache(1 << 16)(self.dropout.tokenize)
 
-    def __enter__(self) -> "_Side":
+    def __enter__(self) -> "_SideWriter":
         return self
 
     def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -219,19 +220,19 @@ class _Side:
         self._lengths.close()
 
     def codes(self, text: str) -> tuple[list[int], int]:
-        """What is written for a text, and how many tokens it has when it is cut the plain way."""
-        if self.sampler is None:
+        """The codes to store for a text, and its number of tokens in the tokenizer's own segmentation."""
+        if self.dropout is None:
             ids = self._encode(text)
             return ids, len(ids)
         codes: list[int] = []
         length = 0
-        for word in self.sampler.split_words(text):
+        for word in self.dropout.split_words(text):
             known = self._words.get(word)
-            if known is None and len(self._words) < MOST_WORDS and self.sampler.varies(word):
-                known = self._words[word] = self._vocab + len(self._words), len(self._plain(word))
+            if known is None and len(self._words) < MAX_WORDS and self.dropout.varies(word):
+                known = self._words[word] = self._vocab + len(self._words), len(self._tokenize(word))
             if known is None:
-                codes += self._plain(word)
-                length += len(self._plain(word))
+                codes += self._tokenize(word)
+                length += len(self._tokenize(word))
             else:
                 codes.append(known[0])
                 length += known[1]
@@ -249,48 +250,48 @@ class _Side:
         np.save(self._folder / f"{self._name}_starts.npy", starts[rows])
         np.save(self._folder / f"{self._name}_lengths.npy", lengths[rows])
         raw.unlink()
-        if self.sampler:
-            self._finish_table(self.sampler)
+        if self.dropout:
+            self._finish_table(self.dropout)
 
-    def _finish_table(self, sampler: SubwordDropout) -> None:
-        """The cuts of every code: of a token itself, of a word the plain one and the others."""
-        lengths = [np.ones((self._vocab, sampler.variants + 1), np.uint16)]
+    def _finish_table(self, dropout: SubwordDropout) -> None:
+        """Store the segmentations of every code: a token is its own, a word has the tokenizer's and the random ones."""
+        lengths = [np.ones((self._vocab, dropout.variants + 1), np.uint16)]
         words = list(self._words)
-        with _Column(self._folder / f"{self._name}_table.ids", self._small) as table:
-            table.extend(np.repeat(np.arange(self._vocab), sampler.variants + 1))
-            for start in range(0, len(words), REPORT_EVERY):
-                cuts = sampler.segmentations(words[start : start + REPORT_EVERY])
-                table.extend(cuts.ids)
-                lengths.append(cuts.lengths.astype(np.uint16))
-        whole = np.concatenate(lengths).reshape(-1)
-        np.save(self._folder / f"{self._name}_table_lengths.npy", whole)
-        np.save(self._folder / f"{self._name}_table_starts.npy", np.cumsum(whole, dtype=np.int64) - whole)
+        with _NumberWriter(self._folder / f"{self._name}_table.ids", self._token_type) as table:
+            table.extend(np.repeat(np.arange(self._vocab), dropout.variants + 1))
+            for start in range(0, len(words), WORDS_PER_PASS):
+                segmented = dropout.segmentations(words[start : start + WORDS_PER_PASS])
+                table.extend(segmented.ids)
+                lengths.append(segmented.lengths.astype(np.uint16))
+        flat = np.concatenate(lengths).reshape(-1)
+        np.save(self._folder / f"{self._name}_table_lengths.npy", flat)
+        np.save(self._folder / f"{self._name}_table_starts.npy", np.cumsum(flat, dtype=np.int64) - flat)
 
 
-def _sampler(tokenizer: Tokenizer, side: str, dropout: float) -> SubwordDropout:
+def _subword_dropout(tokenizer: Tokenizer, side: str, dropout: float) -> SubwordDropout:
     contents = tokenizer.contents
     content = contents.get("tokenizer.json") or contents.get(f"{side}_tokenizer.json")
     if content is None:
-        raise ConfigError("dropout needs a tokenizer that regard has learnt; this one came from elsewhere")
+        raise ConfigError("dropout needs a tokenizer learned by regard; this one comes from elsewhere")
     return SubwordDropout(content, dropout)
 
 
-class _Column:
-    """Numbers to a file, a few at a time."""
+class _NumberWriter:
+    """Appends numbers to a file, in blocks."""
 
     def __init__(self, path: Path, kind: type[np.generic]) -> None:
         self._file, self._kind = create(path), kind
-        self._waiting: list[Any] = []
+        self._buffer: list[Any] = []
 
-    def __enter__(self) -> "_Column":
+    def __enter__(self) -> "_NumberWriter":
         return self
 
     def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
     def extend(self, numbers: Iterable[Any]) -> None:
-        self._waiting.extend(numbers)
-        if len(self._waiting) >= 1 << 16:
+        self._buffer.extend(numbers)
+        if len(self._buffer) >= 1 << 16:
             self._write()
 
     def close(self) -> None:
@@ -298,5 +299,5 @@ class _Column:
         self._file.close()
 
     def _write(self) -> None:
-        np.asarray(self._waiting, self._kind).tofile(self._file)
-        self._waiting.clear()
+        np.asarray(self._buffer, self._kind).tofile(self._file)
+        self._buffer.clear()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.data.sources import Bad, DataSettings, aligned_lines
+from regard.data.sources import BadLine, DataSettings, aligned_lines
 from regard.errors import InputError
 
 
@@ -11,7 +11,7 @@ def aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """The pairs of two files, plain or gzipped, one at a time, without surrounding white space."""
     empty = True
     for location, pair in aligned_lines(source, target, DataSettings().longest_line):
-        if isinstance(pair, Bad):
+        if isinstance(pair, BadLine):
             raise InputError(f"{location}: {pair.detail}")
         yield pair[0].strip(), pair[1].strip()
         empty = False

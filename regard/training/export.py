@@ -1,6 +1,5 @@
 """From the checkpoints of a run to a model directory."""
 
-import shutil
 from pathlib import Path
 
 from regard.errors import TrainingError
@@ -24,16 +23,11 @@ def export_model(run: Path, recipe: Recipe) -> list[Path]:
     paths = checkpoint.chosen(run / STATE, recipe.train.average, best=recipe.train.average_best)
     if not paths:
         raise TrainingError(f"{run}: there is no validated checkpoint to make a model of")
-    draft = run / f".{MODEL}.new"
-    shutil.rmtree(draft, ignore_errors=True)
-    write_mean(draft, recipe, run, paths)
-    if (run / MODEL).exists():
-        shutil.rmtree(run / MODEL)
-    draft.rename(run / MODEL)
+    write_mean(run / MODEL, recipe, run, paths, replace=True)
     return paths
 
 
-def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) -> None:
+def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path], *, replace: bool = False) -> None:
     """Write the mean of some checkpoints of a run as a new model directory."""
     tokenizer = text.load(tokenizer_folder(recipe, run))
     if tokenizer is None:
@@ -41,6 +35,6 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path]) ->
     start = read_start(run)
     config: BlockConfig = start.config if start else new_config(recipe, tokenizer)
     model = build_model(config, checkpoint.mean_weights(paths), paths[-1])
-    with new_directory(directory) as draft:
+    with new_directory(directory, replace=replace) as draft:
         write_model(draft, Checkpoint(model, generation_config(recipe, start)))
         tokenizer.save(draft)

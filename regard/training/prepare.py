@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from regard.data.batching import Epochs
-from regard.data.sources import Pair, training_pairs, valid_pairs
+from regard.data.sources import Pair, training_pairs, validation_pairs
 from regard.data.split import split_settings, write_split
 from regard.data.stats import Stats
-from regard.data.token_cache import cached, tag_ids, where
+from regard.data.token_cache import cached_corpus, location, tag_ids
 from regard.errors import ConfigError, UsageError
 from regard.io import new_directory
 from regard.models.config import Seq2SeqConfig
@@ -52,7 +52,7 @@ class Prepared:
     def locate(self, row: int) -> str:
         """The file and line of a row of the corpus."""
         corpus = self.epochs.corpus
-        return where(self.recipe.data, bisect_right(corpus.ends, row), int(corpus.lines[row]))
+        return location(self.recipe.data, bisect_right(corpus.ends, row), int(corpus.lines[row]))
 
 
 def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch.device) -> Prepared:
@@ -64,11 +64,11 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
         if workers.is_main == turn:
             recipe = _with_split(recipe, run, say)
             tokenizer = _tokenizer(recipe, run, say)
-            corpus = cached(recipe.data, tokenizer, run / CACHE, dropout=recipe.tokenizer.dropout)
+            corpus = cached_corpus(recipe.data, tokenizer, run / CACHE, dropout=recipe.tokenizer.dropout)
         workers.barrier()
     assert tokenizer is not None
     assert corpus is not None
-    for line in corpus.account.lines():
+    for line in corpus.stats.lines():
         say(line)
     start = read_start(run)
     model, generation = _initial_model(recipe, start, tokenizer), generation_config(recipe, start)
@@ -95,7 +95,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
         model=model,
         loss=make_loss(model, recipe.train),
         epochs=epochs,
-        valid=_short_enough(valid_pairs(recipe.data)[0], tokenizer, context, say),
+        valid=_short_enough(validation_pairs(recipe.data)[0], tokenizer, context, say),
         generation=generation,
     )
 
@@ -158,8 +158,8 @@ def _with_split(recipe: Recipe, run: Path, say: Say) -> Recipe:
     folder = run / SPLIT_DATA
     if not folder.exists():
         with new_directory(folder) as draft:
-            account = write_split(recipe.data, draft)
-        for line in account.lines():
+            stats = write_split(recipe.data, draft)
+        for line in stats.lines():
             say(line)
     return dataclasses.replace(recipe, data=split_settings(recipe.data, folder))
 

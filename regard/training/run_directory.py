@@ -18,7 +18,7 @@ from pathlib import Path
 
 from regard.config import load_json, plain, read
 from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
-from regard.io import new_directory, write_json
+from regard.io import new_directory, write_json, write_text
 from regard.models.config import Seq2SeqConfig
 from regard.text import tokenizer as text
 from regard.training import checkpoint
@@ -73,8 +73,8 @@ def failure_recorded(run: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if not checkpoint.checkpoints(run / STATE):
-            with suppress(OSError):  # a full disk must not hide the error itself
-                (run / FAILED).write_text(f"{error or type(error).__name__}\n", encoding="utf-8")
+            with suppress(OutputError):  # a full disk must not hide the error itself
+                write_text(run / FAILED, f"{error or type(error).__name__}\n")
         raise
 
 

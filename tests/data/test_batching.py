@@ -10,11 +10,11 @@ from data_samples import pairs, tokenizer, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batching import Epochs, collate, drawn, plan
+from regard.data.batching import Epochs, collate, plan_batches, rows_of_epoch
 from regard.data.corpus import Corpus, Lengths
-from regard.data.ragged import Ragged, padded, sums, take
+from regard.data.ragged import Ragged, gather, pad_rows, row_sums
 from regard.data.sources import DataSettings, Files
-from regard.data.token_cache import cached
+from regard.data.token_cache import cached_corpus
 from regard.errors import ConfigError
 
 sizes = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=200)
@@ -31,13 +31,13 @@ def test_a_plan_has_every_row_once_and_no_batch_is_too_large(
     rows: list[tuple[int, int]], tokens: int, seed: int, epoch: int
 ) -> None:
     lengths, all_rows = lengths_of(rows), np.arange(len(rows))
-    made = plan(all_rows, lengths, tokens, seed, epoch)
+    made = plan_batches(all_rows, lengths, tokens, seed, epoch)
     assert sorted(made.rows.tolist()) == all_rows.tolist()
     for number in range(len(made)):
         batch = made.batch(number)
         assert len(batch) > 0
         assert len(batch) * max(lengths.source[batch].max(), lengths.target[batch].max()) <= tokens
-    again = plan(all_rows, lengths, tokens, seed, epoch)
+    again = plan_batches(all_rows, lengths, tokens, seed, epoch)
     assert again.rows.tolist() == made.rows.tolist()
     assert again.ends.tolist() == made.ends.tolist()
 
@@ -46,7 +46,7 @@ def test_batches_are_full_and_mixed() -> None:
     chance = np.random.default_rng(1)
     source = np.clip(chance.normal(15, 6, 30_000).astype(np.int64), 2, 80)
     lengths = Lengths(source, np.clip(source + chance.integers(-4, 5, 30_000), 2, 90))
-    made = [plan(np.arange(30_000), lengths, 4096, 1, epoch) for epoch in (0, 1)]
+    made = [plan_batches(np.arange(30_000), lengths, 4096, 1, epoch) for epoch in (0, 1)]
     batches = [made[0].batch(number) for number in range(len(made[0]))]
     area = sum(len(b) * (lengths.source[b].max() + lengths.target[b].max()) for b in batches)
     assert (lengths.source.sum() + lengths.target.sum()) / area > 0.85  # little padding
@@ -58,12 +58,12 @@ def test_batches_are_full_and_mixed() -> None:
 
 
 def test_no_rows_make_no_batches() -> None:
-    assert len(plan(np.arange(0), Lengths(np.zeros(0, np.int64), np.zeros(0, np.int64)), 10, 1, 0)) == 0
+    assert len(plan_batches(np.arange(0), Lengths(np.zeros(0, np.int64), np.zeros(0, np.int64)), 10, 1, 0)) == 0
 
 
 @given(count=st.integers(1, 50), weight=st.sampled_from([0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.25]))
 def test_a_weight_is_how_often_a_row_is_drawn(count: int, weight: float) -> None:
-    epochs = [drawn([5, 5 + count], [1.0, weight], 7, epoch) for epoch in range(8)]
+    epochs = [rows_of_epoch([5, 5 + count], [1.0, weight], 7, epoch) for epoch in range(8)]
     for rows in epochs:
         assert rows[:5].tolist() == [0, 1, 2, 3, 4]
         assert abs(len(rows) - 5 - weight * count) < 1
@@ -77,7 +77,7 @@ def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("corpus")
     write(folder, pairs(300))
     data = DataSettings(dir=str(folder), train=(Files(source="train.en", target="train.de"),), max_tokens=100)
-    return cached(data, tokenizer(), folder / "cache", dropout=request.param)
+    return cached_corpus(data, tokenizer(), folder / "cache", dropout=request.param)
 
 
 def epochs(corpus: Corpus, **more: Any) -> Epochs:
@@ -155,7 +155,7 @@ def test_weights_of_files(tmp_path: Path) -> None:
     write(tmp_path, pairs(40))
     write(tmp_path, pairs(30, seed=2), "more")
     files = (Files(source="train.en", target="train.de"), Files(source="more.en", target="more.de"))
-    corpus = cached(DataSettings(dir=str(tmp_path), train=files), tokenizer(), tmp_path / "cache")
+    corpus = cached_corpus(DataSettings(dir=str(tmp_path), train=files), tokenizer(), tmp_path / "cache")
     rows = np.concatenate([batch.rows for batch in epochs(corpus, weights=(2.0, 0.5))(0)])
     times = np.bincount(rows, minlength=len(corpus))
     first = corpus.ends[0]
@@ -167,10 +167,12 @@ def test_weights_of_files(tmp_path: Path) -> None:
 def test_ragged_rows(rows: list[list[int]]) -> None:
     lengths = np.array([len(row) for row in rows])
     whole = Ragged(np.array([number for row in rows for number in row]), lengths)
-    assert sums(whole.flat, lengths).tolist() == [sum(row) for row in rows]
+    assert row_sums(whole.flat, lengths).tolist() == [sum(row) for row in rows]
     order = np.arange(len(rows))[::-1]
-    assert take(whole.flat, whole.starts[order], lengths[order]).flat.tolist() == [n for row in rows[::-1] for n in row]
-    matrix, present = padded(whole, 0)
+    assert gather(whole.flat, whole.starts[order], lengths[order]).flat.tolist() == [
+        n for row in rows[::-1] for n in row
+    ]
+    matrix, present = pad_rows(whole, 0)
     assert [matrix[i][present[i]].tolist() for i in range(len(rows))] == rows
     batch = collate(whole, whole, np.arange(len(rows)), start=1, pad=0)
     assert batch.target_BL[:, 0].tolist() == [1] * len(rows)
@@ -178,5 +180,5 @@ def test_ragged_rows(rows: list[list[int]]) -> None:
 
 def test_rows_of_nothing() -> None:
     none = np.zeros(0, np.int64)
-    assert take(np.arange(5), none, none).flat.tolist() == []
-    assert sums(np.arange(3), np.array([0, 3, 0])).tolist() == [0, 3, 0]
+    assert gather(np.arange(5), none, none).flat.tolist() == []
+    assert row_sums(np.arange(3), np.array([0, 3, 0])).tolist() == [0, 3, 0]

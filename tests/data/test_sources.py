@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import read as read_settings
-from regard.data.sources import DataSettings, Files, read, valid_pairs
+from regard.data.sources import DataSettings, Files, read_pairs, validation_pairs
 from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError
 
@@ -20,10 +20,10 @@ ALIGNED, TSV, JSONL = Files(source="s", target="t"), Files(tsv="f"), Files(jsonl
 
 
 def texts(folder: Path, files: Files, **more: Any) -> tuple[list[tuple[str, str]], Stats]:
-    account = Stats()
-    found = list(read([files], DataSettings(dir=str(folder), **more), account))
-    assert account.read == len(found) + sum(account.dropped.values())
-    return [(pair.source, pair.target) for pair in found], account
+    stats = Stats()
+    found = list(read_pairs([files], DataSettings(dir=str(folder), **more), stats))
+    assert stats.read == len(found) + sum(stats.dropped.values())
+    return [(pair.source, pair.target) for pair in found], stats
 
 
 def put(folder: Path, content: dict[str, bytes], pack: Callable[[bytes], bytes] = bytes) -> None:
@@ -78,19 +78,19 @@ def test_json_lines_hold_any_text(rows: list[tuple[str, str]], tmp_path_factory:
     assert texts(folder, JSONL)[0] == kept
 
 
-BAD = {  # content, what the message says after the folder, and the reason in the account
+BAD = {  # content, what the message says after the folder, and the reason in the stats
     "not UTF-8": (ALIGNED, {"s": b"a\nb\nc\n", "t": b"a\n\xff\xfe\nc\n"}, r"t:2: is not UTF-8 \(byte 1 ", "not UTF-8"),
     "a megabyte": (
         ALIGNED,
         {"s": b"a\n" + b"x" * 1_000_000 + b"\nc\n", "t": b"a\nb\nc\n"},
         r"s:2: has more than 100,000 characters",
-        "longer than a line may be",
+        "longer than longest_line",
     ),
     "four bytes each": (
         ALIGNED,
         {"s": b"a\n" + "😀".encode() * 100_001 + b"\nc\n", "t": b"a\nb\nc\n"},
         r"s:2: has more than 100,000 characters",
-        "longer than a line may be",
+        "longer than longest_line",
     ),
     "a column short": (TSV, {"f": b"a\tb\nonly one\nc\td\n"}, r"f:2: has 1 column .* column 2 ", "missing column"),
     "broken JSON": (
@@ -120,13 +120,13 @@ BAD = {  # content, what the message says after the folder, and the reason in th
     "a number": (
         JSONL,
         {"f": b'{"source":"a","target":"b"}\n{"source":"x","target":3}\n{"source":"c","target":"d"}\n'},
-        r"f:2: the value of 'target' must be a text",
+        r"f:2: the value of 'target' must be a string",
         "missing key",
     ),
     "a lone surrogate": (
         JSONL,
         {"f": b'{"source":"a","target":"b"}\n{"source":"x","target":"\\ud800"}\n{"source":"c","target":"d"}\n'},
-        r"f:2: the value of 'target' has half of a surrogate pair",
+        r"f:2: the value of 'target' has a lone surrogate",
         "not UTF-8",
     ),
 }
@@ -137,12 +137,12 @@ BAD = {  # content, what the message says after the folder, and the reason in th
 def test_a_bad_line_is_named_or_skipped(kind: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     files, content, message, reason = BAD[kind]
     put(tmp_path, content, pack)
-    with pytest.raises(InputError, match=rf"^{tmp_path}/{message}[^\n]*; mend it, or set bad_lines = 'skip'$"):
+    with pytest.raises(InputError, match=rf"^{tmp_path}/{message}[^\n]*; fix it, or set bad_lines = 'skip'$"):
         texts(tmp_path, files)
-    found, account = texts(tmp_path, files, bad_lines="skip")
+    found, stats = texts(tmp_path, files, bad_lines="skip")
     assert [pair[0] for pair in found] == ["a", "c"]
-    assert account.dropped == {reason: 1}
-    assert account.first[reason].endswith(":2")
+    assert stats.dropped == {reason: 1}
+    assert stats.first[reason].endswith(":2")
 
 
 @pytest.mark.parametrize("how", ["error", "skip"])
@@ -159,18 +159,18 @@ def test_unequal_counts(left: int, right: int, how: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_an_empty_file(files: Files, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     put(tmp_path, {"s": b"", "t": b"", "f": b""}, pack)
-    with pytest.raises(InputError, match=r":1: is empty; remove it from the list, or set bad_lines = 'skip'$"):
+    with pytest.raises(InputError, match=r": is empty; remove it from the recipe, or set bad_lines = 'skip'$"):
         texts(tmp_path, files)
-    found, account = texts(tmp_path, files, bad_lines="skip")
+    found, stats = texts(tmp_path, files, bad_lines="skip")
     assert found == []
-    assert account.lines()[1].endswith(" is empty")
+    assert stats.lines()[1].endswith(" is empty")
 
 
 def test_empty_lines_are_counted(tmp_path: Path) -> None:
     put(tmp_path, {"s": b"a\n\n  \nd\n", "t": b"a\nb\nc\n\t\n", "f": b'\n{"source":"a","target":"b"}\n'})
-    found, account = texts(tmp_path, ALIGNED)
-    assert (found, account.dropped) == ([("a", "a")], {"empty": 3})
-    assert account.first == {"empty": f"{tmp_path}/s:2"}
+    found, stats = texts(tmp_path, ALIGNED)
+    assert (found, stats.dropped) == ([("a", "a")], {"empty": 3})
+    assert stats.first == {"empty": f"{tmp_path}/s:2"}
     assert texts(tmp_path, JSONL)[0] == [("a", "b")]
 
 
@@ -179,7 +179,7 @@ def test_empty_lines_are_counted(tmp_path: Path) -> None:
 def test_a_damaged_gzip_file(how: Any, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     rows = lines([f"{i * 7919}\t{i * 104729}" for i in range(2000)])
     (tmp_path / "f").write_bytes(damage(gzip.compress(rows)))
-    said = rf"^{tmp_path}/f:\d+: the gzip file is cut short or damaged, here or some way on \([^\n]*\)$"
+    said = rf"^{tmp_path}/f:\d+: the gzip file is truncated or damaged, here or further on \([^\n]*\)$"
     with pytest.raises(InputError, match=said):
         texts(tmp_path, TSV, bad_lines=how)
 
@@ -197,35 +197,35 @@ def test_a_line_without_end_does_not_fill_memory(tmp_path: Path) -> None:
 
     (tmp_path / "f").write_bytes(gzip.compress(b"x" * 50_000_000 + b"\ta\nb\tc\n", 1))
     tracemalloc.start()
-    found, account = texts(tmp_path, TSV, bad_lines="skip")
+    found, stats = texts(tmp_path, TSV, bad_lines="skip")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (found, account.read) == ([("b", "c")], 2)
+    assert (found, stats.read) == ([("b", "c")], 2)
     assert peak < 3_000_000
 
 
 def test_validation_pairs_keep_their_texts(tmp_path: Path) -> None:
     put(tmp_path, KINDS["aligned"][1])
     settings = DataSettings(dir=str(tmp_path), valid=(Files(source="s", target="t", tag="de"), ALIGNED))
-    found, account = valid_pairs(settings)
+    found, stats = validation_pairs(settings)
     assert [(pair.source, pair.target) for pair in found] == ROWS * 2
     assert [(pair.tag, pair.file, pair.line) for pair in found[2:4]] == [("de", 0, 3), (None, 1, 1)]
-    assert account.lines() == ["6 pairs read, 6 kept"]
+    assert stats.lines() == ["6 pairs read, 6 kept"]
     put(tmp_path, {"s": b"\n", "t": b"\n"})
-    with pytest.raises(InputError, match="no pair is left to validate with"):
-        valid_pairs(settings)
+    with pytest.raises(InputError, match="no usable pair for validation"):
+        validation_pairs(settings)
 
 
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"train": [{}]}, r"'train'\[0\]: name either source and target, or tsv, or jsonl"),
-        ({"train": [{"tsv": "a", "jsonl": "b"}]}, "name either"),
-        ({"train": [{"source": "a"}]}, "source and target go together"),
-        ({"train": [{"tsv": "a", "columns": [0, 1]}]}, "columns must be two numbers from 1 on"),
+        ({"train": [{}]}, r"'train'\[0\]: give either source and target, or tsv, or jsonl"),
+        ({"train": [{"tsv": "a", "jsonl": "b"}]}, "give either"),
+        ({"train": [{"source": "a"}]}, "source and target must be given together"),
+        ({"train": [{"tsv": "a", "columns": [0, 1]}]}, "columns must be two numbers >= 1"),
         ({"train": [{"tsv": "a", "columns": [1]}]}, "columns must be two numbers"),
         ({"train": [{"jsonl": "a", "keys": ["x"]}]}, "keys must be two names"),
-        ({"train": [{"tsv": "a", "weight": 0}]}, "weight must be above 0"),
+        ({"train": [{"tsv": "a", "weight": 0}]}, "weight must be more than 0"),
         ({"train": [{"tsv": "a", "weigth": 2}]}, "did you mean 'weight'"),
         ({"max_tokens": 1}, "max_tokens must be at least 2"),
         ({"max_ratio": 0.5}, "max_ratio must be at least 1"),

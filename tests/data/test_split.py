@@ -20,8 +20,8 @@ def divided(folder: Path, lines: list[str], split: Split) -> tuple[DataSettings,
     settings = DataSettings(dir=str(folder), train=BOTH_WAYS, split=split)
     parts = folder / "data"
     parts.mkdir()
-    account = write_split(settings, parts)
-    assert account.read == 2 * len(lines) == account.kept + sum(account.dropped.values())
+    stats = write_split(settings, parts)
+    assert stats.read == 2 * len(lines) == stats.kept + sum(stats.dropped.values())
     return settings, parts
 
 
@@ -77,9 +77,9 @@ def test_two_files_of_the_same_languages(tmp_path: Path) -> None:
         (tmp_path / str(entry.tsv)).write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "data").mkdir()
     settings = DataSettings(dir=str(tmp_path), train=entries, split=Split(valid=0.1, test=0.1))
-    account = write_split(settings, tmp_path / "data")
+    stats = write_split(settings, tmp_path / "data")
     written = [texts(tmp_path / "data", file.name) for file in (tmp_path / "data").glob("*.en")]
-    assert sum(map(len, written)) == account.kept == 500
+    assert sum(map(len, written)) == stats.kept == 500
     assert len({entry.source for entry in split_settings(settings, tmp_path / "data").train}) == 2
 
 
@@ -90,11 +90,11 @@ def test_a_part_without_pairs_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_split() -> None:
-    with pytest.raises(ConfigError, match="shares"):
+    with pytest.raises(ConfigError, match="fractions"):
         Split(valid=0.5, test=0.6)
     with pytest.raises(ConfigError, match="column 1 of tsv files"):
         DataSettings(train=(Files(source="a", target="b"),), split=Split())
-    with pytest.raises(ConfigError, match="name no others"):
+    with pytest.raises(ConfigError, match="remove valid"):
         DataSettings(train=BOTH_WAYS, valid=BOTH_WAYS, split=Split())
     with pytest.raises(ConfigError, match="column 3"):
         dataclasses.replace(DataSettings(train=BOTH_WAYS, split=Split()), split=Split(column=3))

@@ -13,7 +13,7 @@ from data_samples import pairs, tokenizer, write
 from regard.data import token_cache
 from regard.data.corpus import Corpus
 from regard.data.sources import DataSettings, Files
-from regard.data.token_cache import cached
+from regard.data.token_cache import cached_corpus
 from regard.errors import ConfigError, InputError, OutputError
 
 TRAIN = Files(source="train.en", target="train.de")
@@ -34,22 +34,22 @@ def rows_of(corpus: Corpus, seed: int = 1, epoch: int = 0) -> list[tuple[list[in
 def test_the_tokens_are_the_tokenizers(kind: str, joint: bool, tmp_path: Path) -> None:
     rows, own = pairs(50), tokenizer(kind, joint)
     write(tmp_path, rows)
-    corpus = cached(settings(tmp_path), own, tmp_path / "cache")
+    corpus = cached_corpus(settings(tmp_path), own, tmp_path / "cache")
     assert rows_of(corpus) == [(own.encode(a), own.encode_target(b)) for a, b in rows]
     lengths = corpus.lengths(1, 0)
     assert [(len(a), len(b)) for a, b in rows_of(corpus)] == list(
         zip(lengths.source.tolist(), lengths.target.tolist(), strict=True)
     )
-    assert corpus.account.lines() == ["50 pairs read, 50 kept"]
+    assert corpus.stats.lines() == ["50 pairs read, 50 kept"]
     assert (corpus.ends, corpus.lines.tolist()) == ([50], list(range(1, 51)))
 
 
 def test_what_is_dropped_and_why(tmp_path: Path) -> None:
     rows = [*pairs(20), ("fish " * 80, "Fisch"), ("fish", "Fisch " * 20), ("", "x"), *pairs(20)[3:6], ("fish", "Fisch")]
     write(tmp_path, rows)
-    corpus = cached(settings(tmp_path, max_tokens=60, max_ratio=4.0), tokenizer(), tmp_path / "cache")
-    assert (corpus.account.read, corpus.account.kept, len(corpus)) == (27, 21, 21)
-    assert corpus.account.lines() == [
+    corpus = cached_corpus(settings(tmp_path, max_tokens=60, max_ratio=4.0), tokenizer(), tmp_path / "cache")
+    assert (corpus.stats.read, corpus.stats.kept, len(corpus)) == (27, 21, 21)
+    assert corpus.stats.lines() == [
         "27 pairs read, 21 kept, 6 dropped:",
         f"  3 duplicate (first: {tmp_path}/train.en:24)",
         f"  1 empty (first: {tmp_path}/train.en:23)",
@@ -63,16 +63,16 @@ def test_what_is_dropped_and_why(tmp_path: Path) -> None:
 
 def test_duplicates_may_stay(tmp_path: Path) -> None:
     write(tmp_path, pairs(5) * 2)
-    assert len(cached(settings(tmp_path, deduplicate=False), tokenizer(), tmp_path / "cache")) == 10
-    assert len(cached(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 5
+    assert len(cached_corpus(settings(tmp_path, deduplicate=False), tokenizer(), tmp_path / "cache")) == 10
+    assert len(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 5
 
 
 def test_only_what_is_wholly_alike_is_a_duplicate(tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("fish\nfish\nfish a\nfish\n")
     (tmp_path / "train.de").write_text("a book\nbook\nbook\na book\n")
-    assert cached(settings(tmp_path), tokenizer(), tmp_path / "cache").lines.tolist() == [1, 2, 3]
+    assert cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache").lines.tolist() == [1, 2, 3]
     tagged = settings(tmp_path, TRAIN, dataclasses.replace(TRAIN, tag="de"))
-    assert cached(tagged, tokenizer(), tmp_path / "cache").ends == [3, 6]
+    assert cached_corpus(tagged, tokenizer(), tmp_path / "cache").ends == [3, 6]
 
 
 def test_repeated_digests_that_share_a_half() -> None:
@@ -84,42 +84,42 @@ def test_a_tag_stands_in_front_of_the_source(tmp_path: Path) -> None:
     write(tmp_path, pairs(6))
     write(tmp_path, pairs(9, seed=2), "more")
     files = [dataclasses.replace(TRAIN, tag="de"), Files(source="more.en", target="more.de")]
-    corpus = cached(settings(tmp_path, *files), tokenizer(), tmp_path / "cache")
+    corpus = cached_corpus(settings(tmp_path, *files), tokenizer(), tmp_path / "cache")
     tag = tokenizer().id_of(">>de<<")
     assert [row[0][0] == tag for row in rows_of(corpus)] == [True] * 6 + [False] * 9
     assert corpus.ends == [6, 15]
     with pytest.raises(ConfigError, match="the tokenizer has no tag 'fr'"):
-        cached(settings(tmp_path, dataclasses.replace(TRAIN, tag="fr")), tokenizer(), tmp_path / "cache")
+        cached_corpus(settings(tmp_path, dataclasses.replace(TRAIN, tag="fr")), tokenizer(), tmp_path / "cache")
 
 
 def test_the_same_content_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, pairs(20))
-    first = rows_of(cached(settings(tmp_path), tokenizer(), tmp_path / "cache"))
+    first = rows_of(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache"))
     moved = tmp_path / "moved"
     moved.mkdir()
     write(moved, pairs(20))
     with monkeypatch.context() as patch:
         patch.setattr(token_cache, "_build", lambda *_: pytest.fail("was there already"))
         again = settings(moved, dataclasses.replace(TRAIN, weight=3.0))  # neither path nor weight is part of the key
-        assert rows_of(cached(again, tokenizer(), tmp_path / "cache")) == first
+        assert rows_of(cached_corpus(again, tokenizer(), tmp_path / "cache")) == first
     for change in ({"max_tokens": 30}, {"max_ratio": 2.0}, {"deduplicate": False}):
-        cached(settings(tmp_path, **change), tokenizer(), tmp_path / "cache")
-    cached(settings(tmp_path), tokenizer(), tmp_path / "cache", dropout=0.1)
-    cached(settings(tmp_path), tokenizer("unigram"), tmp_path / "cache")
+        cached_corpus(settings(tmp_path, **change), tokenizer(), tmp_path / "cache")
+    cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache", dropout=0.1)
+    cached_corpus(settings(tmp_path), tokenizer("unigram"), tmp_path / "cache")
     write(tmp_path, pairs(21))
-    assert len(cached(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 21
+    assert len(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 21
     assert len(list((tmp_path / "cache").iterdir())) == 7
 
 
 def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     write(tmp_path, pairs(20))
-    first = rows_of(cached(settings(tmp_path), tokenizer(), tmp_path / "cache"))
+    first = rows_of(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache"))
     (folder,) = (tmp_path / "cache").iterdir()
     for name in ("source.ids", "lines.npy", "about.json"):
         (folder / name).write_bytes((folder / name).read_bytes()[:-1])
-        assert rows_of(cached(settings(tmp_path), tokenizer(), tmp_path / "cache")) == first
+        assert rows_of(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")) == first
     (folder / "about.json").write_text("{}")
-    assert rows_of(cached(settings(tmp_path), tokenizer(), tmp_path / "cache")) == first
+    assert rows_of(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")) == first
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
@@ -127,19 +127,21 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with (tmp_path / "train.de").open("a") as file:
         file.write("one more\n")
     with pytest.raises(InputError, match=r"train\.en: has 20 lines, but .*train\.de has 21"):
-        cached(settings(tmp_path), tokenizer(), tmp_path / "cache")
+        cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
     (tmp_path / "file").write_text("in the way")
     write(tmp_path, pairs(20))
     with pytest.raises(OutputError, match=r"file: the token cache cannot be written \([^\n]*\)$"):
-        cached(settings(tmp_path), tokenizer(), tmp_path / "file")
+        cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "file")
     with pytest.raises(InputError, match=r"nowhere\.en: cannot be read"):
-        cached(settings(tmp_path, Files(source="nowhere.en", target="train.de")), tokenizer(), tmp_path / "cache")
+        cached_corpus(
+            settings(tmp_path, Files(source="nowhere.en", target="train.de")), tokenizer(), tmp_path / "cache"
+        )
 
 
 def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, pairs(20))
-    cached(settings(tmp_path), tokenizer(), tmp_path / "cache")
+    cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")
     (theirs,) = (tmp_path / "cache").iterdir()
     shutil.move(theirs, tmp_path / "theirs")
     build = token_cache._build
@@ -149,31 +151,31 @@ def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyP
         shutil.move(tmp_path / "theirs", theirs)
 
     monkeypatch.setattr(token_cache, "_build", slowly)
-    assert len(cached(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 20
+    assert len(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 20
     assert list((tmp_path / "cache").iterdir()) == [theirs]
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:
     write(tmp_path, [("", "x"), ("y", "")])
-    with pytest.raises(InputError, match=r"no pair is left to train with \(2 pairs read, 0 kept, .*2 empty [^\n]*\)$"):
-        cached(settings(tmp_path), tokenizer(), tmp_path / "cache")
-    with pytest.raises(InputError, match="no pair is left to train with"):
-        cached(DataSettings(), tokenizer(), tmp_path / "cache")
+    with pytest.raises(InputError, match=r"no pair is left for training \(2 pairs read, 0 kept, .*2 empty [^\n]*\)$"):
+        cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")
+    with pytest.raises(InputError, match="no pair is left for training"):
+        cached_corpus(DataSettings(), tokenizer(), tmp_path / "cache")
 
 
 def test_files_of_which_nothing_is_kept(tmp_path: Path) -> None:
     write(tmp_path, pairs(5))
     write(tmp_path, [("", "")], "none")
     none = Files(source="none.en", target="none.de")
-    corpus = cached(settings(tmp_path, none, TRAIN, none), tokenizer(), tmp_path / "cache")
+    corpus = cached_corpus(settings(tmp_path, none, TRAIN, none), tokenizer(), tmp_path / "cache")
     assert corpus.ends == [0, 5, 5]
 
 
 def test_the_report_comes_while_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_cache, "REPORT_EVERY", 10)
+    monkeypatch.setattr(token_cache, "PAIRS_PER_REPORT", 10)
     write(tmp_path, pairs(25))
     seen: list[int] = []
-    cached(settings(tmp_path), tokenizer(), tmp_path / "cache", report=lambda account: seen.append(account.read))
+    cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache", report=lambda stats: seen.append(stats.read))
     assert seen == [10, 20, 25]
 
 
@@ -183,7 +185,7 @@ def test_varied_rows_say_the_same(kind: str, joint: bool, tmp_path: Path) -> Non
     rows, own = pairs(60), tokenizer(kind, joint)
     write(tmp_path, rows)
     train = dataclasses.replace(TRAIN, tag="de")
-    corpus = cached(settings(tmp_path, train), own, tmp_path / "cache", dropout=0.3)
+    corpus = cached_corpus(settings(tmp_path, train), own, tmp_path / "cache", dropout=0.3)
     plain = [([own.id_of(">>de<<"), *own.encode(a)], own.encode_target(b)) for a, b in rows]
     seen = [rows_of(corpus, seed, epoch) for seed, epoch in [(1, 0), (1, 1), (2, 0)]]
     for varied in seen:
@@ -204,7 +206,7 @@ def test_no_row_outgrows_max_tokens(tmp_path: Path) -> None:
     write(tmp_path, pairs(60))
     own = tokenizer()
     longest = max(len(own.encode(text)) for row in pairs(60) for text in row)
-    corpus = cached(settings(tmp_path, max_tokens=longest), own, tmp_path / "cache", dropout=0.9)
+    corpus = cached_corpus(settings(tmp_path, max_tokens=longest), own, tmp_path / "cache", dropout=0.9)
     assert len(corpus) == 60
     for epoch in range(3):
         lengths = corpus.lengths(1, epoch)
@@ -212,10 +214,10 @@ def test_no_row_outgrows_max_tokens(tmp_path: Path) -> None:
 
 
 def test_words_that_come_too_late_stay_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_cache, "MOST_WORDS", 0)
+    monkeypatch.setattr(token_cache, "MAX_WORDS", 0)
     write(tmp_path, pairs(30))
     own = tokenizer()
-    corpus = cached(settings(tmp_path), own, tmp_path / "cache", dropout=0.9)
+    corpus = cached_corpus(settings(tmp_path), own, tmp_path / "cache", dropout=0.9)
     assert rows_of(corpus) == [(own.encode(a), own.encode(b)) for a, b in pairs(30)]
 
 
@@ -226,6 +228,6 @@ def test_dropout_needs_a_tokenizer_of_ours(tmp_path: Path) -> None:
     from regard.text.hf_tokenizer import HFTokenizer
 
     other = HFTokenizer({"tokenizer.json": json.dumps(raw).encode()}, tmp_path)
-    assert len(cached(settings(tmp_path), other, tmp_path / "cache")) == 5
+    assert len(cached_corpus(settings(tmp_path), other, tmp_path / "cache")) == 5
     with pytest.raises(ConfigError, match="dropout needs a tokenizer learned by regard"):
-        cached(settings(tmp_path), other, tmp_path / "cache", dropout=0.1)
+        cached_corpus(settings(tmp_path), other, tmp_path / "cache", dropout=0.1)

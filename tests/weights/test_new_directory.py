@@ -58,6 +58,21 @@ def test_refuses_a_name_that_is_taken(there: str, tmp_path: Path) -> None:
     assert everything_in(tmp_path) == before
 
 
+def test_replaces_an_old_directory_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "old").write_text("old")
+    with pytest.raises(ValueError, match="no"), new_directory(tmp_path / "there", replace=True):
+        raise ValueError("no")
+    assert everything_in(tmp_path) == ["there", "there/old"]
+    for name in ("there", "not there"):
+        with new_directory(tmp_path / name, replace=True) as half_done:
+            (half_done / "new").write_text("new")
+    assert everything_in(tmp_path) == ["not there", "not there/new", "there", "there/new"]
+    (tmp_path / "file").write_text("precious")
+    with one_clear_line(OutputError, "file", "already exists"), new_directory(tmp_path / "file", replace=True):
+        pass
+
+
 def test_refuses_a_name_without_a_parent(tmp_path: Path) -> None:
     with one_clear_line(OutputError, "parent"):
         model(GPT2).save(tmp_path / "no" / "such" / "place")
