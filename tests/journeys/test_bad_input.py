@@ -201,7 +201,7 @@ def test_a_closed_pipe(folders: Folders, arguments: tuple[str, ...], tmp_path: P
 
 def test_a_plot_that_cannot_be_written(regard: Run, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "log.jsonl").write_text('{"kind": "train", "update": 1, "loss": 2.5}\n')
+    (tmp_path / "run" / "log.jsonl").write_text('{"kind": "train", "update": 1, "loss": 2.5, "nll": 2.4}\n')
     done = regard("plot", "run", "-o", "nowhere/curves.png", code=6)
     assert error_line(done) == "regard: nowhere/curves.png: cannot be written (No such file or directory)"
     assert "'docx'" in error_line(regard("plot", "run", "-o", "curves.docx", code=6))
