@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from regard.config import plain
+from regard.config import to_table
 from regard.cpu import capabilities, threads
 from regard.evaluation.calibration import ParallelTexts, calibrate
 from regard.evaluation.test_set import aligned
@@ -55,7 +55,7 @@ def main() -> None:
     model.save(arguments.directory)
     learn_languages(arguments.run).save(arguments.directory / LANGUAGES)
     confidence = calibrate(model, [read(arguments.run, "valid", pair) for pair in known])
-    write_json(arguments.directory / CONFIDENCE, plain(confidence))
+    write_json(arguments.directory / CONFIDENCE, to_table(confidence))
     small = {pair: measured(model, part) for pair, part in known.items()}
     rows = [
         {
@@ -69,7 +69,7 @@ def main() -> None:
         }
         for pair, part in known.items()
     ]
-    write_json(arguments.directory / CARD, plain(card(rows, confidence.error or {})))
+    write_json(arguments.directory / CARD, to_table(card(rows, confidence.error or {})))
     show(rows, confidence.error or {})
     for pair, part in known.items():
         examples(model, pair, part, arguments.examples)

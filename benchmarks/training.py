@@ -28,7 +28,7 @@ import transformers
 import transformers_model
 from torch.utils.data import Dataset
 
-from regard.config import plain
+from regard.config import to_table
 from regard.cpu import capabilities
 from regard.cpu import threads as cores
 from regard.data.batching import Batch
@@ -156,7 +156,7 @@ def trainer(config: Seq2SeqConfig, batches: list[Batch], folder: Path, *, half: 
 def joeynmt(python: str, config: Seq2SeqConfig, batches: list[Batch], folder: Path) -> float:
     """In its own environment: it wants other versions than we do."""
     settings = folder / "joeynmt.json"
-    write_json(settings, {**plain(config), "threads": torch.get_num_threads()})
+    write_json(settings, {**to_table(config), "threads": torch.get_num_threads()})
     torch.save([(batch.source_BS, batch.labels_BL) for batch in batches], folder / "batches.pt")
     script = Path(__file__).with_name("joeynmt_steps.py")
     command = [python, str(script), str(settings), str(folder / "batches.pt")]

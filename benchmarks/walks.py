@@ -86,6 +86,7 @@ class BatchVisits(Visits):
 def record(what: str, result: Path) -> None:
     """In the child process: run regard under the profile function, write the visited files."""
     from regard.cli.main import main
+    from regard.io import write_json
 
     visits = Visits() if what == "sentence" else BatchVisits()
     threading.setprofile(visits)
@@ -95,7 +96,7 @@ def record(what: str, result: Path) -> None:
     threading.setprofile(None)  # type: ignore[arg-type]
     assert code == 0, f"regard failed with {code}"
     visited = visits.updates[UPDATE - 1] if isinstance(visits, BatchVisits) else list(visits.visited)
-    result.write_text(json.dumps(visited), encoding="utf-8")
+    write_json(result, visited)
 
 
 def walk(what: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""Settings on disk -> frozen dataclasses, strictly.
+"""Settings on disk (TOML, JSON) -> frozen dataclasses, strictly.
 
-An unknown key, a wrong type or a missing value is an error that names the file, the key and the nearest
-key that exists. Nothing is guessed and nothing is dropped: a misspelt key that silently falls back to a
-default costs someone a night of training.
+An unknown key, a wrong type or a missing value is an error that names the file, the key and the nearest known key.
+Nothing is guessed and nothing is ignored: a misspelled key that silently falls back to a default costs someone a night
+of training.
 """
 
 import dataclasses
@@ -59,8 +59,8 @@ SYNONYMS = {
 """Our key -> what other toolkits call it. Spelling alone would suggest 'eps' for 'epochs'."""
 
 
-def read(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
-    """Fill the dataclass `kind` from `raw`; `where` (a file, a table) opens every message."""
+def from_table(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
+    """Fill the dataclass `kind` from a table; every message begins with `where` (a file, a table)."""
     hints = _hints(typing.cast(Any, kind))
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
     for key in raw:
@@ -69,24 +69,24 @@ def read(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in raw:
-            raise ConfigError(f"{where}: the key '{name}' is missing")
+            raise ConfigError(f"{where}: key '{name}' is missing")
     values = {key: _value(hints[key], value, f"{where}: '{key}'") for key, value in raw.items()}
     try:
         return kind(**values)
-    except ConfigError as error:  # from __post_init__, which knows the rule but not the file
+    except ConfigError as error:  # from __post_init__, which does not know the file
         raise ConfigError(f"{where}: {error}") from None
 
 
-def plain(settings: Any) -> dict[str, Any]:
-    """The dataclass as JSON-ready values: the inverse of `read`."""
+def to_table(settings: Any) -> dict[str, Any]:
+    """The dataclass as JSON values: the inverse of `from_table`."""
     return {
-        field.name: _plain_value(getattr(settings, field.name)) for field in dataclasses.fields(settings) if field.init
+        field.name: _table_value(getattr(settings, field.name)) for field in dataclasses.fields(settings) if field.init
     }
 
 
 def load_json(path: Path) -> dict[str, Any]:
-    """Stricter than `json.loads`: no key twice (it would keep the last), no NaN and no Infinity."""
-    return _load(path, partial(json.loads, object_pairs_hook=_once_each, parse_constant=_no_number), "JSON")
+    """Load a JSON object, stricter than `json.loads`: no duplicate keys, no NaN, no Infinity."""
+    return _load(path, partial(json.loads, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant), "JSON")
 
 
 def load_toml(path: Path) -> dict[str, Any]:
@@ -103,28 +103,28 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """Worked out once a class: every search is read from its options, and this takes longer than all else of it."""
+    """Cached per class: every search reads its options, and this would be most of the time."""
     return typing.get_type_hints(kind)
 
 
 def one_of(value: str, known: Iterable[str], what: str) -> None:
-    """Complain, with the nearest name, about a value that is not in the list."""
+    """Raise ConfigError, with the nearest name, for a value that is not in the list."""
     choices = list(known)
     if value not in choices:
         hint = did_you_mean(value, choices) or f" - known: {', '.join(choices)}"
         raise ConfigError(f"unknown {what} '{value}'{hint}")
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' is there twice")
+        raise ValueError(f"key '{next(key for key in keys if keys.count(key) > 1)}' appears twice")
     return table
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, Any]:
@@ -132,15 +132,15 @@ def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, A
         raw = parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:  # every parser's error and bad UTF-8 are ValueErrors
+    except (ValueError, RecursionError) as error:  # ValueError: parser errors and bad UTF-8
         raise ConfigError(f"{path}: is not valid {language} ({' '.join(str(error).split())})") from None
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: must hold a table of keys, not a {type(raw).__name__}")
+        raise ConfigError(f"{path}: must be a table of keys, not a {type(raw).__name__}")
     return raw
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
-    """Check one value against its type hint, and convert where JSON has no such type (tuples, tables)."""
+    """Check one value against its type hint; convert lists to tuples and tables to dataclasses."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
@@ -156,31 +156,31 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
         return tuple(_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is dict:  # a table whose keys are someone else's to check
+    if origin is dict:  # a table whose keys the caller checks
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")
         return dict(value)
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")
-        return read(typing.cast(type, hint), value, where)
+        return from_table(typing.cast(type, hint), value, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
-            raise ConfigError(f"{where} is too large a number") from None
+            raise ConfigError(f"{where} is too large") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{where} must be a finite number, not {value}")
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{where} must be {_spelled(hint)}, not {value!r}")
+        raise ConfigError(f"{where} must be {_type_name(hint)}, not {value!r}")
     return value
 
 
-def _plain_value(value: Any) -> Any:
+def _table_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return plain(value)
-    return [_plain_value(item) for item in value] if isinstance(value, tuple) else value
+        return to_table(value)
+    return [_table_value(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _spelled(hint: type) -> str:
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(hint, hint.__name__)
+def _type_name(hint: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}.get(hint, hint.__name__)

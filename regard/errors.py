@@ -1,38 +1,38 @@
-"""Everything that can go wrong for a user, as one tree.
+"""The errors that users can see, as one tree.
 
     RegardError                                                      exit  HTTP
-    ├── UsageError      called in a way that cannot work                2   400
-    │   └── TaskError   asked for what this family cannot do            2   400
-    ├── ConfigError     a setting is unknown, or they contradict        3   400
+    ├── UsageError      wrong arguments or options                      2   400
+    │   └── TaskError   this model family does not have the task        2   400
+    ├── ConfigError     an unknown setting, or a contradiction          3   400
     ├── InputError      the text or the ids cannot be used              4   400
     │   └── InputTooLong   more tokens than the model's context         4   413
     ├── ModelError      a model directory cannot be used                5   500
     │   ├── WeightsError   the tensors do not fit the model             5   500
     │   └── TokenizerError the tokenizer files are missing or broken    5   500
     ├── OutputError     a result cannot be written                      6   500
-    └── TrainingError   training cannot go on                           7   500
+    └── TrainingError   training cannot continue                        7   500
 
 Each message is one line: what is wrong and where, what was expected, what to do.
-Programmers' mistakes are `assert`s, not part of this tree.
+Bugs are `assert`s, not part of this tree.
 """
 
 
 class RegardError(Exception):
-    """The root: anything that regard raises on purpose."""
+    """The root of all errors that regard raises on purpose."""
 
     exit_code = 1
     http_status = 500
 
 
 class UsageError(RegardError):
-    """Called in a way that cannot work."""
+    """Wrong arguments or options."""
 
     exit_code = 2
     http_status = 400
 
 
 class TaskError(UsageError):
-    """This family cannot do what was asked of it."""
+    """This model family does not have the task."""
 
 
 class ConfigError(RegardError):
@@ -78,6 +78,6 @@ class OutputError(RegardError):
 
 
 class TrainingError(RegardError):
-    """Training cannot go on: a loss that is no number, a lost process, no checkpoint to go on from."""
+    """Training cannot continue: the loss is not finite, a process is lost, no checkpoint to resume from."""
 
     exit_code = 7

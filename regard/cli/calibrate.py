@@ -31,7 +31,7 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     SOURCE and TARGET are texts and their translations, line by line, that the model was not trained on. The fitted
     weights are written to confidence.json in the directory.
     """
-    from regard.config import plain
+    from regard.config import to_table
     from regard.evaluation.calibration import ParallelTexts, calibrate
     from regard.evaluation.test_set import aligned
     from regard.io import write_json
@@ -43,6 +43,6 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
         raise UsageError(f"{counted(len(pairs), 'sentence pair')} are too few to calibrate; give at least {MIN_PAIRS}")
     data = ParallelTexts([text for text, _ in pairs], [reference for _, reference in pairs], to)
     confidence = calibrate(model, [data])
-    write_json(directory / FILE, plain(confidence))
+    write_json(directory / FILE, to_table(confidence))
     assert confidence.error is not None
     output.table([(name, f"{error:.3f}") for name, error in confidence.error.items()], header=("calibration", "error"))

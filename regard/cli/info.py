@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
-from regard.config import plain
+from regard.config import to_table
 from regard.plural import counted
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def command(directory: Path, as_json: bool) -> None:
     about = describe(model)
     card = Card.load(model.source)
     if as_json:
-        output.as_json(about | {"card": plain(card) if card else None})
+        output.as_json(about | {"card": to_table(card) if card else None})
         return
     if card:
         show_card(card)
@@ -75,7 +75,7 @@ def describe(model: "Model") -> dict[str, Any]:
     for name, tensor in tensors.items():
         part = name.split(".")[0]
         counts[part] = counts.get(part, 0) + tensor.numel()
-    settings = plain(model.config)
+    settings = to_table(model.config)
     defaults = {field.name: field.default for field in fields(model.config)}
     labels = settings.get("labels")
     if isinstance(labels, list) and len(labels) > 10:

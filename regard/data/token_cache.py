@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import plain
+from regard.config import to_table
 from regard.data.corpus import FORMAT, INFO_FILE, Corpus, CorpusInfo
 from regard.data.sources import DataSettings, training_pairs
 from regard.data.stats import Stats
@@ -73,7 +73,7 @@ def cached_corpus(
 
 
 def _key(settings: DataSettings, tokenizer: Tokenizer, dropout: float) -> str:
-    chosen = {name: value for name, value in plain(settings).items() if name in KEY_SETTINGS}
+    chosen = {name: value for name, value in to_table(settings).items() if name in KEY_SETTINGS}
     files = [
         {"columns": list(entry.columns), "keys": list(entry.keys), "tag": entry.tag, "kind": kind}
         for entry in settings.train

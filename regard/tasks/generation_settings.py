@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.config import read
+from regard.config import from_table
 from regard.decoding.settings import SearchSettings
 from regard.errors import UsageError
 from regard.models.generation_config import GenerationConfig
@@ -26,7 +26,7 @@ def search_settings(generation: GenerationConfig, options: Mapping[str, Any]) ->
     }
     if asked.get("n_best", 1) > own["beam"] and not asked.get("temperature"):
         own["beam"] = asked["n_best"]
-    return read(SearchSettings, own | asked, "search")
+    return from_table(SearchSettings, own | asked, "search")
 
 
 def not_to_write(model: Model, vocab: int) -> Sequence[int]:

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from regard.config import load_json, read
+from regard.config import from_table, load_json
 from regard.errors import RegardError, TrainingError
 from regard.io import new_directory, write_json
 from regard.training.distributed import copy_tensors, full_tensor
@@ -112,7 +112,7 @@ def load(folder: Path, model: nn.Module, optimizers: Optimizers, average: dict[s
 
 def read_progress(path: Path) -> Progress:
     """The progress of one checkpoint."""
-    return read(Progress, load_json(path / PROGRESS), str(path / PROGRESS))
+    return from_table(Progress, load_json(path / PROGRESS), str(path / PROGRESS))
 
 
 def moments(model: nn.Module, optimizers: Optimizers) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard.config import load_toml, plain, read
+from regard.config import from_table, load_toml, to_table
 from regard.data.sources import DataSettings
 from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, UsageError
@@ -58,7 +58,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         for old, new in names.items():
             if isinstance(raw.get(table), Mapping) and old in raw[table]:
                 raise ConfigError(f"{path}: [{table}] '{old}' is now '{new}'")
-    recipe = read(Recipe, raw, str(path))
+    recipe = from_table(Recipe, raw, str(path))
     if not 0 <= recipe.seed < 2**63:
         raise ConfigError(f"{path}: seed must be at least 0 and below 2^63, not {recipe.seed}")
     check_validation(recipe)
@@ -75,7 +75,7 @@ def read_saved_recipe(raw: Mapping[str, Any], where: str) -> Recipe:
         name: {RENAMED[name].get(key, key): value for key, value in table.items()} if name in RENAMED else table
         for name, table in raw.items()
     }
-    return read(Recipe, tables, where)
+    return from_table(Recipe, tables, where)
 
 
 def check_validation(recipe: Recipe) -> None:
@@ -105,7 +105,7 @@ def model_config(recipe: Recipe, vocab: int, source_vocab: int | None = None) ->
     sizes = {"vocab": vocab, "source_vocab": source_vocab}
     if source_vocab is not None and "tied" not in changes:
         changes["tied"] = "target"  # two vocabularies cannot share one matrix
-    return read(Seq2SeqConfig, plain(base) | changes | sizes, "[model]")
+    return from_table(Seq2SeqConfig, to_table(base) | changes | sizes, "[model]")
 
 
 def set_value(raw: dict[str, Any], override: str) -> None:

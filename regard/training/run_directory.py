@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from regard.config import load_json, plain, read
+from regard.config import from_table, load_json, to_table
 from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
 from regard.io import new_directory, write_json, write_text
 from regard.models.config import Seq2SeqConfig
@@ -62,7 +62,7 @@ def create_run(run: Path, recipe: Recipe, say: Callable[[str], None]) -> None:
 def _fill(run: Path, recipe: Recipe) -> None:
     if recipe.start:
         _copy_start(recipe, run / START)
-    write_json(run / RECIPE, plain(recipe))
+    write_json(run / RECIPE, to_table(recipe))
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def read_recipe(run: Path, overrides: Sequence[str] = ()) -> Recipe:
     saved = read_saved_recipe(load_json(path), str(path))
     if not overrides:
         return saved
-    raw = plain(saved)
+    raw = to_table(saved)
     for override in overrides:
         name = override.partition("=")[0]
         if name not in (f"train.{key}" for key in CHANGEABLE):
@@ -115,7 +115,7 @@ def check_resumable(run: Path, recipe: Recipe) -> None:
 
 
 def save_recipe(run: Path, recipe: Recipe) -> None:
-    write_json(run / RECIPE, plain(recipe))
+    write_json(run / RECIPE, to_table(recipe))
 
 
 def read_start(run: Path) -> Checkpoint | None:
@@ -145,7 +145,7 @@ def _copy_start(recipe: Recipe, folder: Path) -> None:
         raise TaskError(f"{path}: is not a translation model with a tokenizer, so training cannot start from it")
     if stored.generation.start is None or stored.generation.pad is None:
         raise ModelError(f"{path}: does not name its start and padding tokens")
-    config = read(Seq2SeqConfig, plain(config) | recipe.model, "[model]")
+    config = from_table(Seq2SeqConfig, to_table(config) | recipe.model, "[model]")
     with new_directory(folder) as draft:
         write_model(draft, Checkpoint(build_model(config, parameters(stored.model), path), stored.generation))
         tokenizer.save(draft)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import load_json, read
+from regard.config import from_table, load_json
 
 FILE = "confidence.json"
 MIN_LOG_PROB = -12.0
@@ -42,7 +42,7 @@ class Confidence:
     def load(cls, directory: Path) -> "Confidence":
         """The confidence of a model directory; not fitted if the directory has none."""
         path = directory / FILE
-        return read(cls, load_json(path), str(path)) if path.is_file() else cls()
+        return from_table(cls, load_json(path), str(path)) if path.is_file() else cls()
 
     @property
     def fitted(self) -> bool:

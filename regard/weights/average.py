@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from regard.config import plain
+from regard.config import to_table
 from regard.errors import ModelError
 from regard.weights.checkpoint import read_model
 from regard.weights.directory import Checkpoint
@@ -15,7 +15,7 @@ def average_models(paths: Sequence[Path]) -> Checkpoint:
     """The mean of the models, with the generation settings of the first. int8 weights are dequantized first."""
     first, *others = (read_model(path, trainable=True) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
-        settings, other_settings = ({**plain(one.config), "dropout": None} for one in (first, other))
+        settings, other_settings = ({**to_table(one.config), "dropout": None} for one in (first, other))
         names = settings | other_settings
         if differing := sorted(name for name in names if settings.get(name) != other_settings.get(name)):
             raise ModelError(f"{path}: differs from {paths[0]} in {', '.join(differing)}; they cannot be averaged")

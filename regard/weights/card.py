@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import load_json, read
+from regard.config import from_table, load_json
 
 FILE = "card.json"
 
@@ -23,7 +23,7 @@ class Card:
     @classmethod
     def load(cls, directory: Path) -> "Card | None":
         path = directory / FILE
-        return read(cls, load_json(path), str(path)) if path.is_file() else None
+        return from_table(cls, load_json(path), str(path)) if path.is_file() else None
 
     @property
     def languages(self) -> tuple[str, ...]:

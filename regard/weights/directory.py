@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import did_you_mean, load_json, one_of, read
+from regard.config import did_you_mean, from_table, load_json, one_of
 from regard.errors import ConfigError, ModelError
 from regard.models import FAMILIES
 from regard.models.config import BlockConfig, Seq2SeqConfig
@@ -80,7 +80,7 @@ def regard_settings(directory: Path, raw: Mapping[str, object]) -> Settings:
         raise ModelError(f"{where}: unknown family '{family}'{hint}")
     if not isinstance(settings, Mapping):
         raise ModelError(f"{where}: the table 'model' is missing")
-    config = read(FAMILIES[family], settings, str(where))
+    config = from_table(FAMILIES[family], settings, str(where))
     generation = _read_generation(directory / GENERATION, version)
     vocab = getattr(config, "vocab", 0)
     for token in (generation.start, generation.pad, *generation.end, *generation.suppressed):
@@ -99,7 +99,7 @@ def _read_generation(path: Path, version: int) -> GenerationConfig:
         for old, new in FORMAT_1_KEYS.items():
             if old in raw and new not in raw:
                 raw[new] = raw.pop(old)
-    return read(GenerationConfig, raw, str(path))
+    return from_table(GenerationConfig, raw, str(path))
 
 
 def regard_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from regard.config import plain
+from regard.config import to_table
 from regard.io import write_json
 from regard.models import family_of
 from regard.weights.directory import (
@@ -33,10 +33,10 @@ def read_regard(directory: Path, raw: Mapping[str, object], *, trainable: bool =
 
 def write_regard(directory: Path, checkpoint: Checkpoint) -> None:
     write_tensors(directory / WEIGHTS, state_tensors(checkpoint.model))
-    settings = {"format": FORMAT, "family": family_of(checkpoint.config), "model": plain(checkpoint.config)}
+    settings = {"format": FORMAT, "family": family_of(checkpoint.config), "model": to_table(checkpoint.config)}
     if is_quantized(checkpoint.model):
         settings["weights"] = "int8"
     write_json(directory / CONFIG, settings)
-    write_json(directory / GENERATION, plain(checkpoint.generation))
+    write_json(directory / GENERATION, to_table(checkpoint.generation))
     if checkpoint.shortlist is not None:
         write_shortlist(directory, checkpoint.shortlist)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.config import read as read_settings
+from regard.config import from_table as read_settings
 from regard.data.sources import DataSettings, Files, read_pairs, validation_pairs
 from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from regard.config import plain, read
+from regard.config import from_table, to_table
 from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError
 
@@ -56,10 +56,10 @@ def test_what_cannot_be_is_refused_by_name(settings: dict[str, Any], complaint: 
 
 def test_a_file_can_hold_it() -> None:
     settings = SearchSettings(beam=4, n_best=2, length_form="paper", length_penalty=0.6, patience=2.0, max_new=10)
-    assert read(SearchSettings, plain(settings), "here") == settings
-    assert read(SearchSettings, {"length_penalty": 1}, "here") == SearchSettings()
+    assert from_table(SearchSettings, to_table(settings), "here") == settings
+    assert from_table(SearchSettings, {"length_penalty": 1}, "here") == SearchSettings()
     with pytest.raises(ConfigError, match="here: unknown key 'beams' - did you mean 'beam'"):
-        read(SearchSettings, {"beams": 4}, "here")
+        from_table(SearchSettings, {"beams": 4}, "here")
 
 
 def test_the_papers_length_penalty() -> None:

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizer_samples import ENGLISH, FRENCH, GERMAN, HOSTILE, SENTENCES, any_text
 
-from regard.config import read
+from regard.config import from_table
 from regard.errors import ConfigError, InputError, TokenizerError
 from regard.text.dual_tokenizer import DualTokenizer
 from regard.text.hf_tokenizer import HFTokenizer
@@ -156,7 +156,7 @@ def test_split_special_tokens_is_honoured(split: bool | None, tmp_path: Path) ->
 )
 def test_settings_that_cannot_be(raw: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^recipe: .*{message}"):
-        read(TokenizerSettings, raw, "recipe")
+        from_table(TokenizerSettings, raw, "recipe")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
