@@ -47,8 +47,8 @@ class InputError(RegardError):
 
     exit_code = 4
     http_status = 400
-    place: int | None = None
-    """Which of several texts is meant, counted from 0; None where there is but one."""
+    index: int | None = None
+    """Index of the text, if there were several."""
 
 
 class InputTooLong(InputError):

@@ -252,7 +252,7 @@ def locate_errors(texts: Sequence[InputText]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        location = "" if error.place is None else texts[error.place].location
+        location = "" if error.index is None else texts[error.index].location
         if not location:
             raise
         raise type(error)(f"{location}: {error}") from None

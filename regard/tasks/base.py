@@ -207,7 +207,7 @@ def each(texts: Sequence[str], read: Callable[[str], Sequence[int]]) -> list[Seq
         try:
             rows.append(read(text))
         except InputError as error:
-            error.place = place
+            error.index = place
             raise
     return rows
 

@@ -324,7 +324,7 @@ def _check_text(text: str, index: int) -> None:
     try:
         check_text(text)
     except InputError as error:
-        error.place = index
+        error.index = index
         raise
 
 

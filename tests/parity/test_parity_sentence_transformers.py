@@ -91,7 +91,7 @@ def test_the_limit_travels(sentences: Path, tmp_path: Path) -> None:
 def test_nothing_is_truncated_without_a_limit(bert: Path, sentences: Path) -> None:
     with pytest.raises(InputTooLong, match=f"at most {CONTEXT}") as caught:
         regard.load(bert, device="cpu").embed(TEXTS)
-    assert caught.value.place == 4
+    assert caught.value.index == 4
     with pytest.raises(InputTooLong, match=f"at most {CONTEXT}"):
         regard.load(sentences, device="cpu").trace(TEXTS[4])
 

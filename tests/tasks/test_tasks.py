@@ -252,7 +252,7 @@ def test_empty_text(model: Get, name: str, text: str) -> None:
 def test_empty_text_in_a_list(model: Get, name: str) -> None:
     with pytest.raises(InputError, match="empty") as caught:
         ask(model(name), model(name).tasks[0], ["a cat", "", "pears"])  # type: ignore[arg-type]
-    assert caught.value.place == 1
+    assert caught.value.index == 1
 
 
 @pytest.mark.parametrize("name", ["translator", "embedder"])
