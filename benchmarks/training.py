@@ -71,7 +71,7 @@ def random_batches(count: int, tokens: int, vocab: int) -> list[Batch]:
 
 
 def ours(config: Seq2SeqConfig, batches: list[Batch], folder: Path, **settings: Any) -> float:
-    """Seconds that the updates take, by the journal's own clock."""
+    """Seconds that the updates take, by the clock of its log."""
     model = Seq2Seq(config)
     initialize(model, seed=1)
     updates = len(batches)
@@ -160,8 +160,8 @@ def joeynmt(python: str, config: Seq2SeqConfig, batches: list[Batch], folder: Pa
     torch.save([(batch.source_BS, batch.labels_BL) for batch in batches], folder / "batches.pt")
     script = Path(__file__).with_name("joeynmt_steps.py")
     command = [python, str(script), str(settings), str(folder / "batches.pt")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return float(said.splitlines()[-1])
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(printed.splitlines()[-1])
 
 
 def operations(config: Seq2SeqConfig, tokens: int) -> float:

@@ -5,6 +5,7 @@ decode.py        sources -> translations, with their speed
 translation.py   translations and references -> BLEU, chrF, TER; two systems -> is the difference significant?
 likelihood.py    given pairs -> log-probabilities, perplexity
 calibration.py   log-probabilities -> confidence
+validation.py    loss and BLEU during training
 rewards.py       sampled translations -> rewards, for training
 doctor.py        what averaging, beam, length penalty, casing and tokenization each change
 """

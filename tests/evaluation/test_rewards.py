@@ -1,4 +1,4 @@
-"""What a translation is worth, against sacrebleu's own figure of the whole text."""
+"""Rewards of translations, against the BLEU that sacrebleu computes for the whole text."""
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -16,15 +16,15 @@ TAKEN = ["The dog runs through the grass by the house.", "Two men sit on a bench
 def rewards_of(*others: str) -> list[float]:
     """Of what was taken for the second sentence, and of others."""
     metric = BLEU(effective_order=True)
-    said = [[one] for one in TAKEN]
-    said[1] += others
-    rows = zip(said, TARGETS, strict=True)
+    outputs = [[one] for one in TAKEN]
+    outputs[1] += others
+    rows = zip(outputs, TARGETS, strict=True)
     return rewards([[metric.sentence_score(one, [target]) for one in own] for own, target in rows])[1]
 
 
 def corpus(second: str) -> float:
-    said = [TAKEN[0], second, *TAKEN[2:]]
-    return BLEU(smooth_method="add-k", smooth_value=1).corpus_score(said, [TARGETS]).score / 100
+    outputs = [TAKEN[0], second, *TAKEN[2:]]
+    return BLEU(smooth_method="add-k", smooth_value=1).corpus_score(outputs, [TARGETS]).score / 100
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,10 @@ def test_killed_and_resumed_is_straight_through(tmp_path: Path, moment: int, cha
     progress = train(resumed, resume=True)
     assert progress.update == 12
     assert torch.equal(weights(resumed), weights(straight))
-    said = [
+    records = [
         [(r["update"], r["kind"], r.get("loss")) for r in read_log(tmp_path / name)] for name in ("run", "straight")
     ]
-    assert said[0] == said[1], "and the journal has every line once"
+    assert records[0] == records[1], "and the log has every line once"
 
 
 def test_a_large_batch_before_the_kill_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,10 +175,10 @@ def test_a_score_that_is_no_number_is_nobodys_best(tmp_path: Path) -> None:
     assert (progress.best, progress.best_update) == (2.0, 8)
 
 
-def test_a_journal_with_odd_line_ends(tmp_path: Path) -> None:
-    journal = MetricsLog(tmp_path, 0)
-    journal.write({"kind": "valid", "update": 1, "sample": "a\u2028b\x85c"})
-    journal.close()
+def test_a_log_with_unusual_line_breaks(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path, 0)
+    log.write({"kind": "valid", "update": 1, "sample": "a\u2028b\x85c"})
+    log.close()
     with (tmp_path / "log.jsonl").open("ab") as file:
         file.write('{"kind": "ü'.encode()[:-1])
     assert [record["sample"] for record in read_log(tmp_path)] == ["a\u2028b\x85c"]
@@ -228,7 +228,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str, caplog: p
     assert "00000012: skipped" in caplog.text
 
 
-def test_nothing_whole_is_left(tmp_path: Path) -> None:
+def test_every_checkpoint_is_damaged(tmp_path: Path) -> None:
     train(job(tmp_path / "run"))
     for path in checkpoint.checkpoints(tmp_path / "run" / "state"):
         damage(path / "weights.safetensors")
@@ -400,7 +400,7 @@ def test_the_manifest_has_every_file(tmp_path: Path) -> None:
     assert set(json.loads((path / "manifest.json").read_text())) == files
 
 
-def test_half_precision_follows_whole(tmp_path: Path) -> None:
+def test_bfloat16_follows_float32(tmp_path: Path) -> None:
     if not capabilities.prepare().bfloat16:
         pytest.skip("bfloat16 gives no right results on this CPU")
     curves = []

@@ -90,12 +90,14 @@ def test_the_loss_is_that_of_the_logits(tmp_path: Path) -> None:
         source = batch.source_BS[row][batch.source_present_BS[row]][None]
         target = batch.labels_BL[row][batch.target_present_BL[row]].tolist()
         scores, rewards = [], []
-        for said, reward in right_and_wrong(source.tolist() * 2, [target] * 2)[row % 2]:
-            logits = model(source, torch.tensor([[1, *said[:-1]]]))[0]
-            scores.append(-F.cross_entropy(logits, torch.tensor(said)))
+        for tokens, reward in right_and_wrong(source.tolist() * 2, [target] * 2)[row % 2]:
+            logits = model(source, torch.tensor([[1, *tokens[:-1]]]))[0]
+            scores.append(-F.cross_entropy(logits, torch.tensor(tokens)))
             rewards.append(1 - reward)
-        usual = sum(len(said) for said, _ in right_and_wrong(source.tolist() * 2, [target] * 2)[row % 2]) / len(scores)
-        chances = (torch.stack(scores) * usual).softmax(0)
+        mean_length = sum(
+            len(tokens) for tokens, _ in right_and_wrong(source.tolist() * 2, [target] * 2)[row % 2]
+        ) / len(scores)
+        chances = (torch.stack(scores) * mean_length).softmax(0)
         expected = expected + 0.4 * len(target) * (chances * torch.tensor(rewards)).sum()
     torch.testing.assert_close(found.float(), expected.float())
     found.backward()

@@ -41,7 +41,7 @@ def test_constant_and_no_warmup() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"updates": 0}, "updates"),
         ({"updates": 5, "lr": math.nan}, "lr"),
@@ -54,8 +54,8 @@ def test_constant_and_no_warmup() -> None:
         ({"updates": 5, "lr_floor": -5.0}, "lr_floor"),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_settings_that_cannot_be(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         TrainSettings(**settings)  # type: ignore[arg-type]
 
 
