@@ -1,10 +1,10 @@
-"""Thousands of inputs that nobody should send, and everybody does: what comes out, in what time and memory.
+"""Translates thousands of hostile inputs and checks the output, the time and the memory.
 
     python benchmarks/hostile.py [--count 10000] [--seed 1] [-m DIR]
 
-Single words, one letter a thousand times, emoji, scripts that the model does not know, other languages, lines of 100
-kB, control characters, markup that is not closed, placeholders of every kind. Checked for each: no crash; no loop that
-the source has not; everything that must survive is there as often as it was. Ends with a 1 if anything failed.
+Inputs are single words, one letter a thousand times, emoji, scripts and languages that the model does not know, lines
+of 100 kB, control characters, unclosed markup, and placeholders of every kind. For each: no crash, no loop that the source
+does not have, and everything that must survive is there as often as before. The exit code is 1 if anything failed.
 """
 
 import argparse
@@ -125,24 +125,24 @@ KINDS: list[Callable[[random.Random], str]] = [
     capitals,
 ]
 LONG_EVERY = 500
-"""One input in so many is a long line: it is worth a thousand others."""
+"""Every n-th input is a long line, which costs as much as a thousand others."""
 
 
 def inputs(count: int, seed: int) -> list[tuple[str, str]]:
-    """Kind and text of each."""
+    """The kind and the text of each input."""
     luck = random.Random(seed)
     chosen = [long_line if i % LONG_EVERY == LONG_EVERY - 1 else KINDS[i % len(KINDS)] for i in range(count)]
     return [(kind.__name__, kind(luck)) for kind in chosen]
 
 
-def complaints(interpreter: DocumentTranslator, text: str, to: str, form: Format) -> list[str]:
-    """What is wrong with what comes out for one text."""
+def failures_of(translator: DocumentTranslator, text: str, to: str, form: Format) -> list[str]:
+    """What is wrong with the translation of one text."""
     document = parse(text, form, source=None, target=to)
-    found = interpreter.translate_passages(document.passages, TranslationOptions(to=to))
-    written = document.render([one.passage for one in found])
+    results = translator.translate_passages(document.passages, TranslationOptions(to=to))
+    written = document.render([one.passage for one in results])
     wrong = []
-    encode = interpreter.model.tokenizer.encode
-    for passage, one in zip(document.passages, found, strict=True):
+    encode = translator.model.tokenizer.encode
+    for passage, one in zip(document.passages, results, strict=True):
         if rounds(encode(one.text)[:2000]) > max(ROUNDS, rounds(encode(passage.text)[:2000]) + 2):
             wrong.append("loop")
         if not intact(kept(passage), one.text):
@@ -180,17 +180,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-m", "--model", type=Path)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     capabilities.prepare()
     threads.set_threads()
-    interpreter = load_translator(asked.model)
+    translator = load_translator(arguments.model)
     failures: Counter[str] = Counter()
     slowest: dict[str, float] = {}
     started = time.perf_counter()
-    for number, (kind, text) in enumerate(inputs(asked.count, asked.seed)):
+    for number, (kind, text) in enumerate(inputs(arguments.count, arguments.seed)):
         before = time.perf_counter()
         form: Format = "html" if kind == "markup" and number % 2 else "plain"
-        for wrong in complaints(interpreter, text, ["de", "en", "fr"][number % 3], form):
+        for wrong in failures_of(translator, text, ["de", "en", "fr"][number % 3], form):
             failures[f"{kind}: {wrong}"] += 1
             console.print(f"{number} {kind} {wrong}: {text[:100]!r}", markup=False)
         slowest[kind] = max(slowest.get(kind, 0.0), time.perf_counter() - before)
@@ -198,7 +198,9 @@ def main() -> None:
         console.print(f"{kind:16} {seconds:6.2f} s at most")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     took = time.perf_counter() - started
-    console.print(f"{asked.count:,} inputs in {took:.0f} s, {peak:.0f} MB at most, {sum(failures.values())} failures")
+    console.print(
+        f"{arguments.count:,} inputs in {took:.0f} s, {peak:.0f} MB at most, {sum(failures.values())} failures"
+    )
     sys.exit(1 if failures else 0)
 
 
