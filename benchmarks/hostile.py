@@ -3,8 +3,8 @@
     python benchmarks/hostile.py [--count 10000] [--seed 1] [-m DIR]
 
 Inputs are single words, one letter a thousand times, emoji, scripts and languages that the model does not know, lines
-of 100 kB, control characters, unclosed markup, and placeholders of every kind. For each: no crash, no loop that the source
-does not have, and everything that must survive is there as often as before. The exit code is 1 if anything failed.
+of 100 kB, control characters, unclosed markup, and placeholders of every kind. For each: no crash, no loop that the
+source does not have, and everything that must survive is there as often as before. The exit code is 1 after a failure.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""HTML, or XML that looks like it, of any quality: text between block-level tags is a passage, the rest stays.
+"""HTML of any quality, or XML that resembles it: text between block-level tags is a passage, the rest stays.
 
     <ul>\\n <li>Click <b>here</b> &amp; wait.</li>\\n</ul>
     tokens    <ul>, white space, <li>, "Click ", <b>, "here", </b>, " &amp; wait.", </li>, ...
@@ -6,11 +6,10 @@
     passage   text "Click here & wait.", marks <b> at 6 and </b> at 10
     template  <ul>\\n <li>, passage 0, </li>\\n</ul>
 
-Runs of white space within a passage become one space, as a browser shows them; entities become characters and come
-back as &lt; &gt; &amp; and, where the file has it, &nbsp;. What other programs fill in, {{ name }} or <%= name %>, is a
-fixed stretch and comes back as it was. Markup at the ends of a passage, pairs around all of it and {% if %} too, stays
-outside. Texts in attributes (alt, title, placeholder, aria-label, a page's description) are passages of their own, one
-for all tags that are the same.
+White space within a passage becomes single spaces, as in a browser. Entities become characters and are written as &lt;
+&gt; &amp; and, if the file uses it, &nbsp;. Template expressions, {{ name }} or <%= name %>, are fixed spans and stay
+unchanged. Markup at the ends of a passage, pairs around all of it and {% if %} included, stays outside. Texts in
+attributes (alt, title, placeholder, aria-label, a page's description) are passages of their own, one for equal tags.
 """
 
 import html
@@ -35,26 +34,26 @@ from regard.translate.passage import Mark, Passage, Span
 
 CODE = frozenset(["code", "kbd", "samp", "var"])
 DRAWN = frozenset(["svg", "math"])
-KEPT = CODE | DRAWN | {"pre"}
-FLOWING = (
+VERBATIM = CODE | DRAWN | {"pre"}
+TEXT_LEVEL = (
     "a abbr acronym b bdi bdo big br cite data del dfn em font i img input ins mark nobr q rb rp rt ruby s script "
     "small span strike strong style sub sup time tt u wbr"
 )
-INLINE = CODE | DRAWN | frozenset(FLOWING.split())
-"""All others end a passage, unknown ones too: a passage that ends too soon is better than two that are mixed."""
-SPOKEN = frozenset(["alt", "title", "placeholder", "aria-label"])
+INLINE = CODE | DRAWN | frozenset(TEXT_LEVEL.split())
+"""All other elements end a passage, unknown ones included: a passage that ends too soon is better than two mixed up."""
+TEXT_ATTRIBUTES = frozenset(["alt", "title", "placeholder", "aria-label"])
 """Attributes that people read or hear."""
 BREAK = re.compile(rf"[{WHITE}]*+<br[{WHITE}/>]", re.IGNORECASE)
-"""There is a space behind it in the passage, for words not to run together, and none in the file."""
+"""A break has a space after it in the passage, so that words do not run together, but not in the file."""
 WHITE_RUN = re.compile(f"([{WHITE}]+)")
-STEERING = re.compile(r"<%(?!=)|\{%")
-"""How a template begins that says nothing itself."""
+STATEMENT = re.compile(r"<%(?!=)|\{%")
+"""How template statements begin, which produce no text themselves."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """A token of a run. `element` is the number of what must come out as it is, be it the element around the token or
-    the template that it is; -1 where it need not."""
+    """A token of a run. `element` is the index of the verbatim element around it, or its own if it is a template; -1 if
+    it is translated."""
 
     kind: Kind
     name: str
@@ -66,20 +65,20 @@ class _Item:
 
 @dataclass(frozen=True)
 class HtmlDocument:
-    """What stays, piece by piece, and what is translated."""
+    """A parsed page: fixed pieces, and passages."""
 
     pieces: Sequence[str | int]
-    """Raw text (each tag alone), or the number of a passage."""
+    """Raw text (each tag alone), or the index of a passage."""
     passages: Sequence[Passage]
     attributes: dict[str, list[tuple[Span, int]]]
-    """A raw tag -> where texts are in it, and which passages they are."""
+    """A raw tag -> the spans of its texts, and the indices of their passages."""
     nbsp: str
     """How the file writes a no-break space."""
     templates: dict[int, set[str]]
-    """The number of a passage -> which templates are in it. All else of the kind was written with entities."""
+    """The index of a passage -> its template expressions. Similar text elsewhere was written with entities."""
 
     def render(self, translated: Sequence[Passage]) -> str:
-        assert len(translated) == len(self.passages), "a translation for each passage"
+        assert len(translated) == len(self.passages), "expected one translation for each passage"
         tags = {tag: self._filled(tag, translated) for tag in self.attributes}
         out: list[str] = []
         for piece in self.pieces:
@@ -105,11 +104,11 @@ class HtmlDocument:
         return "".join([*out, tag[done:]])
 
     def _escaped(self, text: str, number: int, more: Mapping[str, str] = {}) -> str:
-        """The text of this passage, or a part of it, as it is written."""
-        own = self.templates.get(number, set())
-        spelled = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": self.nbsp, **more})
-        parts = TEMPLATE.split(text) if own else [text]
-        return "".join(part if part in own else part.translate(spelled) for part in parts)
+        """The text of a passage, or a part of it, with escapes."""
+        templates = self.templates.get(number, set())
+        escapes = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": self.nbsp, **more})
+        parts = TEMPLATE.split(text) if templates else [text]
+        return "".join(part if part in templates else part.translate(escapes) for part in parts)
 
 
 def parse(text: str) -> HtmlDocument:
@@ -137,10 +136,10 @@ class _Reader:
         number = 0
         while number < len(found):
             token = found[number]
-            unclosed = len(found) - 1 if token.name == "pre" else -1  # for a browser, too, it goes on to the end
-            last = closing.get(number, unclosed) if token.kind == "open" and self._is_kept(token) else -1
+            unclosed = len(found) - 1 if token.name == "pre" else -1  # to the end of the file, as in a browser
+            last = closing.get(number, unclosed) if token.kind == "open" and self._is_verbatim(token) else -1
             if last < 0:
-                self._spoken(token)
+                self._add_attributes(token)
                 self._add(_Item(*token, element=number if token.kind == "template" else -1))
             elif token.name in DRAWN:
                 self._add(_Item("single", token.name, token.start, found[last].end))
@@ -155,28 +154,32 @@ class _Reader:
     def _raw(self, item: _Item | Token) -> str:
         return self.text[item.start : item.end]
 
-    def _is_kept(self, token: Token) -> bool:
-        if token.name in KEPT:
+    def _is_verbatim(self, token: Token) -> bool:
+        if token.name in VERBATIM:
             return True
         tag = self._raw(token)
-        if "translate" not in tag.lower():  # as most
+        if "translate" not in tag.lower():  # most tags
             return False
         values = {name: tag[slice(*span)].lower() for name, span in attributes(tag)}
         return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
 
-    def _spoken(self, token: Token) -> None:
-        """The texts in a tag's attributes, as passages."""
+    def _add_attributes(self, token: Token) -> None:
+        """Add the texts in a tag's attributes as passages."""
         tag = self._raw(token)
         if token.kind not in ("open", "single") or not token.name or tag in self.attributes or token.name in RAW_TEXT:
             return
         spans = list(attributes(tag))
         values = {name: tag[slice(*span)].lower() for name, span in spans}
-        wanted = SPOKEN | {"content"} if token.name == "meta" and values.get("name") == "description" else SPOKEN
+        names = (
+            TEXT_ATTRIBUTES | {"content"}
+            if token.name == "meta" and values.get("name") == "description"
+            else TEXT_ATTRIBUTES
+        )
         found = []
         for name, (start, end) in spans:
             value = tag[start:end].strip(WHITE)
             parts = TEMPLATE.split(value)
-            if name in wanted and tag[start - 1] in "\"'" and any(map(str.isalnum, decoded("".join(parts[::2])))):
+            if name in names and tag[start - 1] in "\"'" and any(map(str.isalnum, decoded("".join(parts[::2])))):
                 start += len(tag[start:end]) - len(tag[start:end].lstrip(WHITE))
                 found.append(((start, start + len(value)), len(self.passages)))
                 self._add_passage(_value(parts), parts[1::2])
@@ -212,8 +215,8 @@ class _Reader:
         self.pieces += [self.text[run[last - 1].end : end], *map(self._raw, run[last:])]
 
     def _core(self, run: Sequence[_Item]) -> Span:
-        """The run without what is markup or white space only at its ends, and without pairs around all of it."""
-        texts = [at for at, item in enumerate(run) if self._says_something(item)]
+        """The run without markup and white space at its ends, and without pairs around all of it."""
+        texts = [at for at, item in enumerate(run) if self._is_text(item)]
         first, last, left, right = 0, len(run), texts[0], texts[-1] + 1
         while first < left:
             item = run[first]
@@ -226,9 +229,9 @@ class _Reader:
             last -= 1
         return first, last
 
-    def _says_something(self, item: _Item) -> bool:
+    def _is_text(self, item: _Item) -> bool:
         raw = self._raw(item)
-        return bool(raw.strip(WHITE)) if item.kind == "text" else item.kind == "template" and not STEERING.match(raw)
+        return bool(raw.strip(WHITE)) if item.kind == "text" else item.kind == "template" and not STATEMENT.match(raw)
 
     def _add_passage(self, passage: Passage, templates: Sequence[str]) -> None:
         if templates:
@@ -237,7 +240,7 @@ class _Reader:
 
 
 def _pair(run: Sequence[_Item]) -> None:
-    """Finds partners, in the order of brackets. What has none stands for itself."""
+    """Find partners, properly nested. A tag without a partner becomes single."""
     stack: list[int] = []
     depth: dict[str, int] = {}
     for at, item in enumerate(run):
@@ -257,14 +260,14 @@ def _pair(run: Sequence[_Item]) -> None:
 
 @dataclass
 class _Writer:
-    """A passage in the making. White space that a browser does not show goes with the mark beside it."""
+    """Builds a passage. White space that a browser does not show becomes part of the mark beside it."""
 
     text: list[str] = field(default_factory=list)
     length: int = 0
     marks: list[Mark] = field(default_factory=list)
     fixed: dict[int, Span] = field(default_factory=dict)
     white: bool = True
-    """Whether more white space would not be seen."""
+    """Whether further white space would be invisible."""
 
     def add(self, text: str, white: bool = False) -> None:
         self.text.append(text)
@@ -276,11 +279,11 @@ class _Writer:
         self.add(text)
         self.fixed[element] = start, self.length
 
-    def add_flowing(self, raw: str) -> None:
+    def add_text(self, raw: str) -> None:
         for part in ENTITY.split(raw):
             text = html.unescape(part) if ENTITY.fullmatch(part) else part
             if text == part and ENTITY.fullmatch(part) and part.endswith(";"):
-                self.marks.append(Mark(self.length, part))  # of the file's own making: it means something to others
+                self.marks.append(Mark(self.length, part))  # defined by the file itself: other programs know it
                 continue
             for piece in filter(None, WHITE_RUN.split(text)):
                 if piece[0] not in WHITE:
@@ -303,7 +306,7 @@ class _Writer:
             self.add(" ", white=True)
 
     def _after_break(self) -> bool:
-        """Whether the text ends with a break's space."""
+        """Whether the text ends with the space of a break."""
         before = next((mark for mark in reversed(self.marks) if mark.at < self.length), None)
         return bool(before and before.at == self.length - 1 and BREAK.match(before.raw))
 
@@ -327,7 +330,7 @@ def _passage(text: str, run: Sequence[_Item]) -> Passage:
         elif item.kind == "text" and item.element >= 0:
             writer.add_fixed(decoded(raw), item.element)
         elif item.kind == "text":
-            writer.add_flowing(raw)
+            writer.add_text(raw)
         elif BREAK.match(raw):
             writer.add_break(raw)
         else:
@@ -336,7 +339,7 @@ def _passage(text: str, run: Sequence[_Item]) -> Passage:
 
 
 def _value(parts: Sequence[str]) -> Passage:
-    """Of an attribute: a text, a template, a text, and so on."""
+    """The passage of an attribute's value: texts and templates in turn."""
     writer = _Writer()
     for number, part in enumerate(parts):
         if number % 2:

@@ -1,13 +1,13 @@
-"""Markdown as people write it: the text of paragraphs, headings, items, quotes and table cells, and all else as it is.
+"""Markdown: translates the text of paragraphs, headings, list items, quotes and table cells, and keeps the rest.
 
     "> - [ ] Click **here**\\n>   to wait.\\n"
     template  "> - [ ] ", passage 0, "\\n"
     passage   text "Click here to wait.", marks ** at 6 and ** at 10
 
-Lines of a paragraph are joined, by a space, and are written as one line; where a line break is meant (two spaces or a
-backslash at the end of a line) it is a single mark. Code, formulas, front matter, HTML blocks, rules and link
-definitions are not touched. What only some readers of Markdown know, boxes with a label and lists of definitions, keeps
-its lines. inline.py knows what is inside a paragraph, untouched.py where that ends which is not touched.
+The lines of a paragraph are joined by spaces and written as one line; a hard line break (two spaces or a backslash at
+the end of a line) is a single mark. Code, formulas, front matter, HTML blocks, rules and link definitions stay
+unchanged. Extensions that only some parsers know, labelled boxes and definition lists, keep their lines.
+markdown_inline.py parses the inside of a paragraph; raw_blocks.py finds the end of blocks that stay unchanged.
 """
 
 import re
@@ -20,7 +20,7 @@ from regard.translate.formats.raw_blocks import INDENT, QUOTE, block_end, column
 from regard.translate.formats.template import lines_of
 from regard.translate.passage import Passage
 
-MARKER = re.compile(r"[ \t]*+(?:[-*+:]|(\d{1,9})[.)])(?:[ \t]++|$)")  # : is that of a definition
+MARKER = re.compile(r"[ \t]*+(?:[-*+:]|(\d{1,9})[.)])(?:[ \t]++|$)")  # : begins a definition
 BOX = re.compile(r"\[[ xX]\][ \t]++")
 HEADING = re.compile(r"[ \t]*+#{1,6}+(?:[ \t]++|$)")
 RULE = re.compile(r"[ \t]*+([-*_])(?:[ \t]*+\1){2,}+[ \t]*+$")
@@ -33,24 +33,24 @@ ALERT = re.compile(r"[ \t]*+\[![\w-]++\][+-]?(?:[ \t]++|$)")
 CONTAINER = re.compile(r"[ \t]*+:{3,}+[ \t]*+(?:[\w-]++|\{[^{}]*+\})*+(?:[ \t]++|$|\[[ \t]*+)")
 ADMONITION = re.compile(r'[ \t]*+(?:(?:!!!|\?{3}\+?)[ \t]++[\w -]*+(?:"[ \t]*+|$)|===[ \t]++"[ \t]*+)')
 """The labels of boxes, up to their titles: > [!NOTE] Title, :::note Title, :::note[Title], !!! note "Title"."""
-DEEPEST = 20
-"""Lists in lists on one line; each is looked for in all the rest of it."""
+MAX_MARKERS = 20
+"""Nested list items on one line: each is searched for in the rest of the line."""
 LIKE_A_BLOCK = re.compile(r"(?:#{1,6}+(?=[ \t]|$)|[-+*](?=[ \t]|$)|>|=++$|~~~|\d{1,9}(?=[.)](?:[ \t]|$)))")
-"""What would make something else of a paragraph that begins with it."""
+"""A paragraph that begins like this would be parsed as another block."""
 
 
 @dataclass(frozen=True)
 class MarkdownDocument:
-    """What stays, piece by piece, and what is translated."""
+    """A parsed file: fixed pieces, and passages."""
 
     pieces: Sequence[str | int]
-    """Raw text, or the number of a passage."""
+    """Raw text, or the index of a passage."""
     passages: Sequence[Passage]
     cells: frozenset[int]
-    """Which passages stand in a table, where a | would end them."""
+    """The indices of passages in table cells, which a | would end."""
 
     def render(self, translated: Sequence[Passage]) -> str:
-        assert len(translated) == len(self.passages), "a translation for each passage"
+        assert len(translated) == len(self.passages), "expected one translation for each passage"
         return "".join(
             piece if isinstance(piece, str) else self._rendered(piece, translated[piece]) for piece in self.pieces
         )
@@ -78,11 +78,11 @@ class MarkdownDocument:
 @dataclass(slots=True)
 class _Line:
     raw: str
-    """Without white space at its end."""
+    """Without trailing white space."""
     white: str
     end: str
     prefix: str = ""
-    """What of `raw` is no text: >, markers, white space."""
+    """The part of `raw` before the text: >, list markers, white space."""
 
     @property
     def all(self) -> str:
@@ -105,17 +105,17 @@ def parse(text: str) -> MarkdownDocument:
 class _Reader:
     lines: Sequence[_Line]
     raw: Sequence[str]
-    """Of each line."""
+    """The lines without trailing white space."""
     labels: set[str]
-    """Of link definitions."""
+    """The labels of link definitions."""
     pieces: list[str | int] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     cells: set[int] = field(default_factory=set)
     _paragraph: list[_Line] = field(default_factory=list)
     _columns: list[int] = field(default_factory=list)
-    """Where the text of each list item begins that the line may be in."""
+    """The columns at which the text of the open list items begins."""
     _depth: int = 0
-    """How many > are before the line."""
+    """The number of > before the line."""
 
     def read(self) -> None:
         at = self._keep(0, front_matter_end(self.raw))
@@ -129,7 +129,7 @@ class _Reader:
         return end
 
     def _block(self, at: int) -> int:
-        """Reads a line, or all lines of what begins with it. -> the next line"""
+        """Read the block that begins with this line; returns the line after it."""
         line = self.lines[at]
         quote = matched(QUOTE, line.raw)
         rest, depth = line.raw[len(quote) :], quote.count(">")
@@ -162,13 +162,13 @@ class _Reader:
             self._end_paragraph()
         for pattern in (NOTE, INDENT, BOX if MARKER.search(line.prefix) else INDENT):
             line.prefix += matched(pattern, line.text)
-        if not line.text:  # an item whose text begins in the next line, if anywhere
+        if not line.text:  # an item whose text begins on the next line
             return self._keep(at, at + 1)
         self._paragraph.append(line)
         return at + 1
 
     def _is_code(self, raw: str, quote: str) -> bool:
-        """Four columns further in than the text around it."""
+        """Whether it is indented by four columns more than the text around it."""
         column = column_of(raw, len(quote) + len(matched(INDENT, raw[len(quote) :])))
         while self._columns and self._columns[-1] > column:
             self._columns.pop()
@@ -176,9 +176,9 @@ class _Reader:
         return column >= base + 4
 
     def _markers(self, raw: str, quote: str) -> str:
-        """The marks of list items at the start of a line. Within a paragraph, a number but 1 is taken for text."""
+        """The list markers at the start of a line. Within a paragraph, a number other than 1 is text."""
         done = len(quote)
-        for _ in range(DEEPEST):
+        for _ in range(MAX_MARKERS):
             marker = MARKER.match(raw, done)
             if not marker or RULE.match(raw, done):
                 break
@@ -192,19 +192,19 @@ class _Reader:
         return raw[len(quote) : done]
 
     def _begin_item(self, start: int, text: int) -> None:
-        """From one column on, with its text from another."""
+        """Open a list item at column `start`, whose text begins at column `text`."""
         while self._columns and self._columns[-1] > start:
             self._columns.pop()
         self._columns.append(text)
 
     def _box_opening(self, text: str) -> str:
-        """The label of a box that begins or ends here, or nothing. An alert can only be what its quote begins with."""
+        """The label of a box that begins or ends here, or "". An alert must be the first line of its quote."""
         alert = matched(ALERT, text) if self._depth and not self._paragraph else ""
         return alert or matched(CONTAINER, text) or matched(ADMONITION, text)
 
     def _box(self, line: _Line, opening: str) -> None:
         self._end_paragraph()
-        if opening.lstrip()[0] in "!?=":  # what is in it is four columns further in
+        if opening.lstrip()[0] in "!?=":  # its content is indented by four columns
             start = column_of(line.raw, len(line.prefix) + len(matched(INDENT, opening)))
             self._begin_item(start, start + 4)
         line.prefix += opening
@@ -223,7 +223,7 @@ class _Reader:
         self._title(line, core)
 
     def _title(self, line: _Line, core: str) -> None:
-        """A line by itself, with a passage that may have something behind it."""
+        """A line of its own: a passage, and what may follow it."""
         self.pieces.append(line.prefix)
         self._passage(core, core, {})
         self.pieces.append(line.text[len(core) :] + line.white + line.end)

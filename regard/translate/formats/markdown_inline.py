@@ -1,12 +1,12 @@
-"""Markdown within a paragraph: emphasis, links, code and the like, as marks and fixed stretches.
+"""Markdown within a paragraph: emphasis, links, code and the like, as marks and fixed spans.
 
     "See **the [docs](url)** for `x`."
     text   "See the docs for `x`.", marks ** at 4, [ at 8, ](url) at 12, ** at 12, fixed `x`
 
-First from left to right: what means itself (code, addresses, escapes), brackets and tags, which are closed or are not.
-Then emphasis, between those: a pair of * or _ never has one end inside a link and the other outside. What opens or
-closes nothing is text. The rules are CommonMark's, but that where its rule of three forbids a pair with the nearest
-run, no further one is tried; those are text then, and come back as they were.
+The first pass, from left to right, finds literals (code, addresses, escapes), brackets and tags, and pairs those. The
+second pass finds emphasis between them: a pair of * or _ never has one end inside a link and the other outside.
+Unpaired delimiters are text. The rules are CommonMark's, with one exception: if the rule of three forbids a pair with
+the nearest delimiter run, no further one is tried; both stay text, unchanged.
 """
 
 import re
@@ -43,55 +43,58 @@ SHORTCUT = re.compile(r"\[([^\[\]]++)\](?:\[\])?(?![(\[])")
 LINE_FEED = re.compile("\n")
 TICKS = re.compile("`++")
 BREAK = re.compile(r"\n|<br(?=[\s/>])", re.IGNORECASE)
-"""In the raw text of marks that end a line: there is a space behind them in the passage, and none in the file."""
-LONGEST_TAG = 2000
-"""Or many that are never closed would each be read to the end."""
+"""In the raw text of line breaks: they have a space after them in the passage, but not in the file."""
+MAX_TAG = 2000
+"""Characters; without a limit, many unclosed tags would each be read to the end."""
 
 ADDED = "added"
-"""The name of a space that is not in the text."""
+"""The name of a space that is not in the file."""
 
 Kind = Literal["text", "fixed", "open", "close", "single", "run"]
 
 
 @dataclass(slots=True)
-class _Bit:
+class _Token:
     kind: Kind
     raw: str
     name: str = ""
-    """Of a tag, or "[": what closes it must have the same; or ADDED."""
+    """The name of a tag, or "[": its closing token has the same; or ADDED."""
     opens: bool = False
     closes: bool = False
     left: int = 0
-    """Of a run of * _ ~: how many are not part of a pair yet."""
+    """Of a run of * _ ~: how many characters are not paired yet."""
     opened: list[int] = field(default_factory=list)
-    """How many are in each pair that it opens, the innermost first."""
+    """The size of each pair that it opens, the innermost first."""
     closed: list[int] = field(default_factory=list)
 
 
 def label(text: str) -> str:
-    """As links and their definitions are compared."""
+    """A link label, normalized for comparison with definitions."""
     return " ".join(text.split()).casefold()
 
 
 def passage(raw: str, breaks: Mapping[int, str], labels: Collection[str]) -> Passage:
-    """Of lines that were joined by a space; by a line feed where one is meant, and `breaks` has what stood there."""
-    bits = _Scanner(raw, breaks, labels).bits()
-    _emphasize(bits)
-    return _written(bits)
+    """The passage of a paragraph, whose lines are joined by spaces, or by line feeds at hard breaks.
+
+    `breaks` has the source of each hard break, by position.
+    """
+    tokens = _Scanner(raw, breaks, labels).scan()
+    _emphasize(tokens)
+    return _written(tokens)
 
 
 class _Scanner:
     def __init__(self, raw: str, breaks: Mapping[int, str], labels: Collection[str]) -> None:
         self.raw, self.breaks, self.labels = raw, breaks, labels
-        self.found: list[_Bit] = []
-        self.stack: list[_Bit] = []
+        self.found: list[_Token] = []
+        self.stack: list[_Token] = []
         self.depth: dict[str, int] = {}
         self.ticks: dict[int, list[int]] = {}
         for found in TICKS.finditer(raw):
             self.ticks.setdefault(len(found[0]), []).append(found.start())
         self.last_aside = raw.rfind("-->")
 
-    def bits(self) -> list[_Bit]:
+    def scan(self) -> list[_Token]:
         done = 0
         while found := SPECIAL.search(self.raw, done):
             self._text(done, found.start())
@@ -105,15 +108,15 @@ class _Scanner:
 
     def _add(self, kind: Kind, start: int, end: int, name: str = "") -> int:
         raw = LINE_FEED.sub(lambda found: self._no_break(start + found.start()), self.raw[start:end])
-        self.found.append(_Bit(kind, raw, name))
+        self.found.append(_Token(kind, raw, name))
         return end
 
     def _no_break(self, at: int) -> str:
-        """What is left of a break inside code or an address, where it is none."""
+        """What remains of a line break inside code or an address, where it is not a break."""
         return "\\ " if self.breaks[at].startswith("\\") else " "
 
     def _special(self, found: re.Match[str]) -> int:
-        """Reads one thing. -> where it ends"""
+        """Read the token that begins here; returns its end."""
         start, end = found.span()
         match found.lastgroup:
             case "escape" | "fixed":
@@ -141,20 +144,20 @@ class _Scanner:
         return self._add("text", start, end)
 
     def _code(self, start: int, end: int) -> int:
-        """Up to as many ` again, or only those that are here."""
+        """A code span up to equally many `, or else only these, as text."""
         same = self.ticks.get(end - start, [])
-        place = bisect_right(same, start)
-        if place == len(same):
+        index = bisect_right(same, start)
+        if index == len(same):
             return self._add("text", start, end)
-        return self._add("fixed", start, same[place] + end - start)
+        return self._add("fixed", start, same[index] + end - start)
 
     def _space(self, end: int) -> int:
-        """Behind a break, for words not to run together. It is taken away when the mark is written."""
-        self.found.append(_Bit("text", " ", ADDED))
+        """Add a space after a break, so that words do not run together. It is removed when the mark is written."""
+        self.found.append(_Token("text", " ", ADDED))
         return end
 
     def _tag(self, start: int) -> int:
-        found = TAG.match(self.raw, start, start + LONGEST_TAG)
+        found = TAG.match(self.raw, start, start + MAX_TAG)
         if not found or self.raw[found.end() : found.end() + 1] != ">":
             return self._add("text", start, start + 1)
         name, end = found[2].lower(), found.end() + 1
@@ -168,12 +171,12 @@ class _Scanner:
         return end
 
     def _line_tag(self, start: int, end: int) -> int:
-        """<br>, with the white space around it: in the passage there is one space behind it, as behind each break."""
-        last = self.found[-1] if self.found and self.found[-1].kind == "text" else _Bit("text", "")
+        """<br> with the white space around it. Like every break, it has one space after it in the passage."""
+        last = self.found[-1] if self.found and self.found[-1].kind == "text" else _Token("text", "")
         bare = last.raw.rstrip(" \t")
         while self.raw[end : end + 1] in (" ", "\t"):
             end += 1
-        white = "" if last.name == ADDED else last.raw[len(bare) :]  # behind another break, the space is ours
+        white = "" if last.name == ADDED else last.raw[len(bare) :]  # after another break, the space was added here
         last.raw = bare
         self._add("single", start, end)
         self.found[-1].raw = white + self.found[-1].raw
@@ -182,7 +185,7 @@ class _Scanner:
     def _bracket(self, start: int, end: int) -> int:
         shortcut = SHORTCUT.match(self.raw, start)
         if shortcut and label(shortcut[1]) in self.labels:
-            return self._add("fixed", start, shortcut.end())  # its text is its address
+            return self._add("fixed", start, shortcut.end())  # its text is its label
         self._add("text", start, end, "[")
         self._push(self.found[-1])
         return end
@@ -200,22 +203,22 @@ class _Scanner:
             self.stack.pop()
         return self._add("text", start, start + 1)
 
-    def _push(self, bit: _Bit) -> None:
-        self.stack.append(bit)
-        self.depth[bit.name] = self.depth.get(bit.name, 0) + 1
+    def _push(self, token: _Token) -> None:
+        self.stack.append(token)
+        self.depth[token.name] = self.depth.get(token.name, 0) + 1
 
-    def _close(self, name: str, closing: _Bit) -> None:
-        """What was opened since then and not closed stays what it is: a tag alone, or text."""
+    def _close(self, name: str, closing: _Token) -> None:
+        """Close the last open token of this name. Those opened after it stay single tags, or text."""
         while self.depth.get(name):
-            bit = self.stack.pop()
-            self.depth[bit.name] -= 1
-            if bit.name == name:
-                bit.kind, closing.kind = "open", "close"
+            token = self.stack.pop()
+            self.depth[token.name] -= 1
+            if token.name == name:
+                token.kind, closing.kind = "open", "close"
                 return
 
 
-def _flank(run: _Bit, before: str, after: str) -> None:
-    """What a run of * _ ~ can do, from the characters around it."""
+def _flank(run: _Token, before: str, after: str) -> None:
+    """Find whether a run of * _ ~ can open or close emphasis, from the characters around it."""
     run.left = len(run.raw)
     if run.raw[0] == "~" and run.left != 2:
         return
@@ -229,57 +232,57 @@ def _flank(run: _Bit, before: str, after: str) -> None:
         run.opens, run.closes = left, right
 
 
-def _emphasize(bits: Sequence[_Bit]) -> None:
-    """Finds pairs of runs. A link or a tag is a wall until it is closed."""
-    stack: list[_Bit | None] = []
+def _emphasize(tokens: Sequence[_Token]) -> None:
+    """Pair delimiter runs. Pairs do not cross the start of an open link or tag."""
+    stack: list[_Token | None] = []
     walls = [-1]
-    places: dict[str, list[int]] = {"*": [], "_": [], "~": []}
+    depths: dict[str, list[int]] = {"*": [], "_": [], "~": []}
 
     def cut(length: int) -> None:
         while len(stack) > length:
             if top := stack.pop():
-                places[top.raw[0]].pop()
+                depths[top.raw[0]].pop()
 
-    for bit in bits:
-        if bit.kind == "open":
+    for token in tokens:
+        if token.kind == "open":
             walls.append(len(stack))
             stack.append(None)
-        elif bit.kind == "close":
+        elif token.kind == "close":
             cut(walls.pop())
-        elif bit.kind == "run":
-            same = places[bit.raw[0]]
-            while bit.closes and bit.left and same and same[-1] > walls[-1]:
+        elif token.kind == "run":
+            same = depths[token.raw[0]]
+            while token.closes and token.left and same and same[-1] > walls[-1]:
                 other = stack[same[-1]]
                 assert other
-                both = (bit.opens or other.closes) and (len(bit.raw) + len(other.raw)) % 3 == 0
-                if both and (len(bit.raw) % 3 or len(other.raw) % 3):
+                both = (token.opens or other.closes) and (len(token.raw) + len(other.raw)) % 3 == 0
+                if both and (len(token.raw) % 3 or len(other.raw) % 3):
                     break
                 cut(same[-1] + 1)
-                size = min(2, bit.left, other.left)
-                bit.closed.append(size)
+                size = min(2, token.left, other.left)
+                token.closed.append(size)
                 other.opened.append(size)
-                bit.left -= size
+                token.left -= size
                 other.left -= size
                 if not other.left:
                     cut(same[-1])
-            if bit.opens and bit.left:
+            if token.opens and token.left:
                 same.append(len(stack))
-                stack.append(bit)
+                stack.append(token)
 
 
-def _written(bits: Sequence[_Bit]) -> Passage:
+def _written(tokens: Sequence[_Token]) -> Passage:
     text, length, marks, fixed = list[str](), 0, list[Mark](), list[Span]()
-    for bit in bits:
-        own, sign = bit.raw, bit.raw[:1]
-        if bit.kind == "run":
-            marks += [Mark(length, sign * size, "close") for size in bit.closed]
-            own = sign * bit.left
-        elif bit.kind in ("open", "close", "single"):
-            marks.append(Mark(length, bit.raw, bit.kind))
+    for token in tokens:
+        raw, sign = token.raw, token.raw[:1]
+        if token.kind == "run":
+            marks += [Mark(length, sign * size, "close") for size in token.closed]
+            raw = sign * token.left
+        elif token.kind in ("open", "close", "single"):
+            marks.append(Mark(length, token.raw, token.kind))
             continue
-        text.append(own)
-        if bit.kind == "fixed":
-            fixed.append((length, length + len(own)))
-        length += len(own)
-        marks += [Mark(length, sign * size, "open") for size in reversed(bit.opened)]
+        text.append(raw)
+        if token.kind == "fixed":
+            fixed.append((length, length + len(raw)))
+        length += len(raw)
+        marks += [Mark(length, sign * size, "open") for size in reversed(token.opened)]
     return Passage("".join(text), tuple(marks), tuple(fixed))

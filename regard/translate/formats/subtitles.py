@@ -1,15 +1,15 @@
-r"""Subtitles, SubRip (.srt) and WebVTT (.vtt): what is said in each is a passage, or several.
+r"""Subtitles, SubRip (.srt) and WebVTT (.vtt): the text of each is a passage, or several.
 
     7                                       passage "I told you so." with <i> at 2 and </i> at 6;
     00:00:01,000 --> 00:00:02,500           number, times and blank line stay
     I <i>told                               ->
     you</i> so.                             the translation in two lines again, about as long as each other
 
-Lines are joined, since a sentence goes over several; but one that begins with a dash or a note is somebody else's turn
-and a passage of its own. The dash, notes at either end and {\an8} at the start stay where they are (an {\i1} that ends
-again does not), as does a line without a letter or a digit. Files are seldom what they should be: numbers may be
-missing, blank lines may be missing or too many, times may have a dot or overlap. A line with two times and an arrow is
-all that is asked for.
+Lines are joined, since a sentence may span several; but a line that begins with a dash or a note (♪) is another
+speaker's turn, a passage of its own. The dash, notes at either end and {\an8} at the start stay in place (an {\i1} that
+ends again does not), as does a line without a letter or digit. Real files break the rules: numbers may be missing,
+blank lines missing or too many, times may have a dot or overlap. All that is required is a line with two times and an
+arrow.
 """
 
 import re
@@ -22,34 +22,34 @@ from regard.errors import InputError
 from regard.translate.formats.template import fill, lines_of, paired, raw_text, unescaped
 from regard.translate.passage import Mark, Passage
 
-TIME = r"\d++(?::\d++){1,3}+(?:[,.]\d++)?+"  # some have hours, some have frames instead of a fraction
+TIME = r"\d++(?::\d++){1,3}+(?:[,.]\d++)?+"  # with or without hours; with frames instead of a fraction
 TIMING = re.compile(rf"[\s\ufeff]*+{TIME}\s*+-++>\s*+{TIME}")
 NUMBER = re.compile(r"[\s\ufeff]*+\d++\s*+")
 WHITE = " \t\r\n\f\v"  # no-break spaces are part of the text
-LONGEST_LINE = 42
-"""Characters; what television allows. A subtitle of one line is broken in two when its translation is longer."""
+MAX_LINE = 42
+"""Characters, the limit of television. A one-line subtitle becomes two lines if its translation is longer."""
 
-# Of what is in <> only these are tags in SubRip: <laughs> is text. In WebVTT text cannot have a <, so all are tags.
+# In SubRip only these are tags: <laughs> is text. In WebVTT text cannot contain <, so everything in <> is a tag.
 SUBRIP_TAG = r"</?+(?i:i|b|u|s|font|c|v|lang|ruby|rt|span|em|strong|br)\b[^<>]*+>"
 WEBVTT_TAG = r"<[^<>]*+>"
 TAG_NAME = re.compile(r"</?+\s*+([A-Za-z]++)")
 OVERRIDE = re.compile(r"\\(\d?[A-Za-z]++)([^\\{}]*+)")
-r"""One of those in braces: its name, and a value. {\i0} and {\c}, with 0 or without one, end what another began."""
+r"""An override in braces: its name and value. {\i0} and {\c}, with 0 or no value, end what another began."""
 TOKEN = (
     r"(?P<tag>{tag})|(?P<override>\{{\\[^{{}}]*+\}})|(?P<note>[♩♪♫♬])|(?P<white>[ \t\r\n\f\v]++)"
     r"|(?P<dash>[-–—]++(?!\d))|(?P<entity>{entity})|(?P<text>[^<{{&♩♪♫♬ \t\r\n\f\v]++|[<{{&])"
 )
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": "\xa0", "&lrm;": "\u200e", "&rlm;": "\u200f"}
-NO_ENTITY = r"(?!)"  # matches nowhere: SubRip has none
+NO_ENTITY = r"(?!)"  # matches nothing: SubRip has none
 
 
 @dataclass(frozen=True)
 class Syntax:
-    """What differs between the two formats."""
+    """The differences between the two formats."""
 
     token: re.Pattern[str]
     turn: re.Pattern[str]
-    """How a line begins with which somebody else speaks."""
+    """How a line begins if another speaker says it."""
     escape: Callable[[str], str]
     webvtt: bool
 
@@ -71,21 +71,21 @@ Line = tuple[str, str]  # content, line end
 
 @dataclass(frozen=True)
 class Turn:
-    """A passage and how it stands in the file."""
+    """A passage and its layout in the file."""
 
     passage: Passage
     source: str
-    """As it stands there, in its lines."""
+    """Its raw text, in its lines."""
     lines: int
     grows: bool
-    """It is all of its subtitle and may have a second line."""
+    """It is a whole subtitle and may get a second line."""
     end: str
-    """Between lines."""
+    """The line end."""
 
 
 @dataclass(frozen=True)
 class Subtitles:
-    """Everything but what is said, and that."""
+    """A parsed file: fixed pieces, and turns."""
 
     pieces: Sequence[str | int]
     turns: Sequence[Turn]
@@ -93,21 +93,18 @@ class Subtitles:
     syntax: Syntax
 
     def render(self, translated: Sequence[Passage]) -> str:
-        assert len(translated) == len(self.passages), "a translation for each passage"
+        assert len(translated) == len(self.passages), "expected one translation for each passage"
         texts = [_written(turn, passage, self.syntax) for turn, passage in zip(self.turns, translated, strict=True)]
         return fill(self.pieces, texts)
 
 
 def parse(text: str) -> Subtitles:
-    """SubRip, or WebVTT where the file says so in its first line."""
+    """Parse WebVTT if the first line says so, SubRip otherwise."""
     syntax = WEBVTT if text.removeprefix("\ufeff").startswith("WEBVTT") else SUBRIP
     lines = list(lines_of(text))
     timings = [place for place, (content, _) in enumerate(lines) if TIMING.match(content)]
     if not timings:
-        raise InputError(
-            "line 1: neither here nor below is a line with times, such as 00:00:01,000 --> 00:00:02,500; "
-            "is this a file of subtitles?"
-        )
+        raise InputError("no line has times such as 00:00:01,000 --> 00:00:02,500; is this a subtitle file?")
     pieces: list[str | int] = []
     turns: list[Turn] = []
     done = 0
@@ -115,8 +112,8 @@ def parse(text: str) -> Subtitles:
         pieces.append(_joined(lines[done : group.start]))
         done = group.stop
         for run in _runs(lines[group.start : group.stop], syntax):
-            # line ends as in the line before: the last line of a file may have none
-            pieces += _taken_apart(run, turns, syntax, grows=len(group) == 1, end=lines[group.start - 1][1])
+            # the line end of the line before: the last line of a file may have none
+            pieces += _add_turn(run, turns, syntax, grows=len(group) == 1, end=lines[group.start - 1][1])
     pieces.append(_joined(lines[done:]))
     return Subtitles(pieces, turns, [turn.passage for turn in turns], syntax)
 
@@ -126,14 +123,14 @@ def _joined(lines: Sequence[Line]) -> str:
 
 
 def _groups(lines: Sequence[Line], timings: Sequence[int], syntax: Syntax) -> Iterator[range]:
-    """Which lines are text: stretches without a blank line after a line with times."""
+    """The ranges of lines that are text: without blank lines, after a line with times."""
     for timing, following in zip(timings, [*timings[1:], len(lines)], strict=True):
         stop = following - _has_name(lines, timing, following, syntax)
         start = timing + 1
         for place in range(timing + 1, stop + 1):
             if place < stop and lines[place][0].strip():
                 continue
-            # a second stretch: text with a blank line in it, or a number that has one after it. In WebVTT: a comment
+            # after a blank line: more text, or a number followed by a blank line. In WebVTT: a comment
             first = start == timing + 1
             if place > start and (first or not (syntax.webvtt or _is_number(lines[start:place]))):
                 yield range(start, place)
@@ -143,7 +140,7 @@ def _groups(lines: Sequence[Line], timings: Sequence[int], syntax: Syntax) -> It
 
 
 def _has_name(lines: Sequence[Line], timing: int, following: int, syntax: Syntax) -> bool:
-    """Whether the last line before the next times is its number; in WebVTT, a name of any kind after a blank line."""
+    """Whether the line before the next times is its number; in WebVTT, any identifier after a blank line."""
     place = following - 1
     if following == len(lines) or place == timing:
         return False
@@ -156,10 +153,10 @@ def _is_number(lines: Sequence[Line]) -> bool:
 
 
 def _runs(group: Sequence[Line], syntax: Syntax) -> Iterator[Sequence[Line]]:
-    """The lines of a subtitle as turns of one or more lines, and single lines that say nothing."""
+    """The lines of a subtitle as turns of one or more lines, and single lines without text."""
     start = 0
     for place, (content, _) in enumerate(group):
-        silent = not _says_something(content, syntax)
+        silent = not _has_text(content, syntax)
         if start < place and (silent or syntax.turn.match(content)):
             yield group[start:place]
             start = place
@@ -170,14 +167,14 @@ def _runs(group: Sequence[Line], syntax: Syntax) -> Iterator[Sequence[Line]]:
         yield group[start:]
 
 
-def _says_something(content: str, syntax: Syntax) -> bool:
+def _has_text(content: str, syntax: Syntax) -> bool:
     found = syntax.token.finditer(content)
     return any(token.lastgroup == "text" and any(map(str.isalnum, token[0])) for token in found)
 
 
-def _taken_apart(run: Sequence[Line], turns: list[Turn], syntax: Syntax, grows: bool, end: str) -> list[str | int]:
-    """The pieces of a run; its turn is added to the others."""
-    if not _says_something(run[0][0], syntax):
+def _add_turn(run: Sequence[Line], turns: list[Turn], syntax: Syntax, grows: bool, end: str) -> list[str | int]:
+    """The pieces of a run; adds its turn to `turns`."""
+    if not _has_text(run[0][0], syntax):
         return [_joined(run)]
     last_end = run[-1][1]
     raw = _joined(run).removesuffix(last_end)
@@ -190,12 +187,12 @@ def _taken_apart(run: Sequence[Line], turns: list[Turn], syntax: Syntax, grows: 
 
 
 def _text_within(tokens: Sequence[re.Match[str]]) -> tuple[int, int]:
-    """Which tokens are the passage: those after a note, a dash or {\\an8} at the start and before a note at the end."""
+    """The tokens of the passage: those after a note, a dash or {\\an8} at the start and before a note at the end."""
     kinds = [token.lastgroup for token in tokens]
     first, last = 0, len(tokens)
-    taken_back = {_name(token[0]) for token in tokens if token.lastgroup == "override" and _kind(token[0]) == "close"}
+    ended = {_name(token[0]) for token in tokens if token.lastgroup == "override" and _kind(token[0]) == "close"}
     for place, kind in enumerate(kinds):
-        if kind in ("note", "dash") or (kind == "override" and _name(tokens[place][0]) not in taken_back):
+        if kind in ("note", "dash") or (kind == "override" and _name(tokens[place][0]) not in ended):
             first = place + 1
         elif kind not in ("tag", "override", "white"):
             break
@@ -241,7 +238,7 @@ def _kind(raw: str) -> Literal["open", "close", "single"]:
 
 
 def _name(raw: str) -> str:
-    """The same for what opens and what closes it; no tag has that of an override."""
+    """A name that opening and closing marks share. Tags and overrides never have the same name."""
     if raw.startswith("{"):
         return "".join(f"\\{name}" for name in sorted(name for name, _ in OVERRIDE.findall(raw)))
     name = TAG_NAME.match(raw)
@@ -250,33 +247,33 @@ def _name(raw: str) -> str:
 
 def _written(turn: Turn, passage: Passage, syntax: Syntax) -> str:
     if (passage.text, passage.marks) == (turn.passage.text, turn.passage.marks):
-        return turn.source  # nothing was translated: a name, a number
-    lines = 2 if turn.grows and len(passage.text) > max(LONGEST_LINE, len(turn.passage.text)) else turn.lines
+        return turn.source  # not translated: a name, a number
+    lines = 2 if turn.grows and len(passage.text) > max(MAX_LINE, len(turn.passage.text)) else turn.lines
     raw = raw_text(replace(passage, text=_broken(passage.text, lines)), syntax.escape)
     return turn.end.join(line.strip(WHITE) for line in raw.split("\n"))
 
 
 def _broken(text: str, lines: int) -> str:
-    """The text with line feeds in the places of spaces, so that marks stay where they are in it."""
+    """The text with some spaces replaced by line feeds, so that the positions of marks stay valid."""
     text = re.sub(r"[\t\r\n\f\v]", " ", text)
-    places = [found.start() for found in re.finditer(r"(?<=\S) +(?=\S)", text)]
-    chosen = places if len(places) < lines else _nearest(places, len(text), lines)
+    spaces = [found.start() for found in re.finditer(r"(?<=\S) +(?=\S)", text)]
+    chosen = spaces if len(spaces) < lines else _nearest(spaces, len(text), lines)
     characters = list(text)
-    for place in chosen:
-        characters[place] = "\n"
+    for position in chosen:
+        characters[position] = "\n"
     return "".join(characters)
 
 
-def _nearest(places: Sequence[int], length: int, lines: int) -> list[int]:
-    """For each end of a line, the space that is nearest to where it should be; one is left for each that follows."""
+def _nearest(spaces: Sequence[int], length: int, lines: int) -> list[int]:
+    """For each line end, the space nearest to the ideal position; a space is left for each line end that follows."""
     chosen: list[int] = []
     first = 0
     for line in range(1, lines):
-        wanted = (length + 1) * line / lines - 1
-        last = len(places) - (lines - line)
-        place = min(max(bisect_left(places, wanted), first), last)
-        if place > first and wanted - places[place - 1] <= abs(places[place] - wanted):
-            place -= 1
-        chosen.append(places[place])
-        first = place + 1
+        ideal = (length + 1) * line / lines - 1
+        last = len(spaces) - (lines - line)
+        index = min(max(bisect_left(spaces, ideal), first), last)
+        if index > first and ideal - spaces[index - 1] <= abs(spaces[index] - ideal):
+            index -= 1
+        chosen.append(spaces[index])
+        first = index + 1
     return chosen
