@@ -15,42 +15,42 @@ same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 SEEDS = st.integers(0, 10**6)
 
 
-def int8(whole: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor) -> kernels.NativeLinear:
-    return tensors.linear_from_int8(tensors.pack_int8(whole, scales), bias)
+def int8(qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor) -> kernels.NativeLinear:
+    return tensors.linear_from_int8(tensors.pack_int8(qweight, scales), bias)
 
 
-def weights(outs: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def weights(outputs: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(seed)
-    whole = torch.randint(-64, 65, (outs, width), generator=random, dtype=torch.int8)
-    return whole, torch.rand(outs, generator=random) + 0.5, torch.randn(outs, generator=random)
+    qweight = torch.randint(-64, 65, (outputs, width), generator=random, dtype=torch.int8)
+    return qweight, torch.rand(outputs, generator=random) + 0.5, torch.randn(outputs, generator=random)
 
 
 @same_each_time
 @given(st.integers(1, 30), st.integers(1, 200), st.integers(1, 150), st.booleans(), SEEDS)
-def test_linear_of_int8_is_the_exact_product_of_whole_numbers(
-    rows: int, width: int, outs: int, relu: bool, seed: int
+def test_int8_linear_is_the_exact_product_of_the_quantised_numbers(
+    rows: int, width: int, outputs: int, relu: bool, seed: int
 ) -> None:
-    whole, scales, bias = weights(outs, width, seed)
+    qweight, scales, bias = weights(outputs, width, seed)
     x = torch.randn(rows, width, generator=torch.Generator().manual_seed(seed))
     low = x.amin(1, keepdim=True).clamp(max=0.0)
-    worth = (x.amax(1, keepdim=True).clamp(min=0.0) - low) / 127
-    zero = (-low / worth).round()
-    sums = (((x / worth).round() + zero).clamp(0, 127) - zero).double() @ whole.T.double()
-    expected = (sums * worth * scales + bias).float()
-    out = tensors.linear(x, int8(whole, scales, bias), activation="relu" if relu else "none")
+    scale = (x.amax(1, keepdim=True).clamp(min=0.0) - low) / 127
+    zero_point = (-low / scale).round()
+    sums = (((x / scale).round() + zero_point).clamp(0, 127) - zero_point).double() @ qweight.T.double()
+    expected = (sums * scale * scales + bias).float()
+    out = tensors.linear(x, int8(qweight, scales, bias), activation="relu" if relu else "none")
     # a number halfway between two whole ones may be rounded either way: one unit of one product
-    assert_close(out, expected.relu() if relu else expected, atol=float(worth.max() * 64 * 1.5), rtol=1e-5)
+    assert_close(out, expected.relu() if relu else expected, atol=float(scale.max() * 64 * 1.5), rtol=1e-5)
     assert (out - (expected.relu() if relu else expected)).abs().median() < 1e-4
 
 
 @same_each_time
 @given(st.integers(1, 40), st.integers(1, 60), SEEDS)
-def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: int) -> None:
-    whole, scales, bias = weights(outs, 64, seed)
+def test_a_row_has_the_same_result_in_any_batch(rows: int, outputs: int, seed: int) -> None:
+    qweight, scales, bias = weights(outputs, 64, seed)
     x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(seed))
-    for ready in (int8(whole, scales, bias), tensors.linear_from_floats(whole.float(), bias)):
-        together = tensors.linear(x, ready)
-        alone = torch.cat([tensors.linear(row[None], ready) for row in x])
+    for layer in (int8(qweight, scales, bias), tensors.linear_from_floats(qweight.float(), bias)):
+        together = tensors.linear(x, layer)
+        alone = torch.cat([tensors.linear(row[None], layer) for row in x])
         assert torch.equal(together, alone)
 
 
@@ -63,34 +63,34 @@ def test_a_row_has_the_same_result_in_any_company(rows: int, outs: int, seed: in
     st.booleans(),
     SEEDS,
 )
-def test_linear_of_floats_is_torchs(rows: int, width: int, outs: int, activation: str, bias: bool, seed: int) -> None:
+def test_float_linear_matches_torch(
+    rows: int, width: int, outputs: int, activation: str, bias: bool, seed: int
+) -> None:
     torch.manual_seed(seed)
-    part, x = torch.nn.Linear(width, outs, bias=bias), torch.randn(rows, width)
-    ready = tensors.linear_from_floats(part.weight.detach(), part.bias.detach() if bias else None)
+    part, x = torch.nn.Linear(width, outputs, bias=bias), torch.randn(rows, width)
+    layer = tensors.linear_from_floats(part.weight.detach(), part.bias.detach() if bias else None)
     expected = part(x) if activation == "none" else ACTIVATIONS[activation](part(x))
-    assert_close(tensors.linear(x, ready, activation=activation), expected.detach(), atol=1e-5, rtol=1e-4)
+    assert_close(tensors.linear(x, layer, activation=activation), expected.detach(), atol=1e-5, rtol=1e-4)
 
 
 @same_each_time
 @given(st.integers(1, 100), st.sampled_from([1, 32, 100, 512]), st.integers(1, 150), st.booleans(), SEEDS)
-def test_floats_in_another_order_give_the_same_to_the_bit(
-    rows: int, width: int, outs: int, bias: bool, seed: int
-) -> None:
+def test_packed_floats_give_bit_equal_results(rows: int, width: int, outputs: int, bias: bool, seed: int) -> None:
     torch.manual_seed(seed)
-    part, x = torch.nn.Linear(width, outs, bias=bias), torch.randn(rows, width)
+    part, x = torch.nn.Linear(width, outputs, bias=bias), torch.randn(rows, width)
     numbers, more = part.weight.detach().numpy(), part.bias.detach().numpy() if bias else None
-    as_they_are = tensors.linear(x, kernels.NativeLinear.from_floats(numbers, more))
-    assert torch.equal(tensors.linear(x, kernels.NativeLinear.from_frozen_floats(numbers, more)), as_they_are)
+    in_place = tensors.linear(x, kernels.NativeLinear.from_floats(numbers, more))
+    assert torch.equal(tensors.linear(x, kernels.NativeLinear.from_frozen_floats(numbers, more)), in_place)
 
 
-def test_a_row_of_nothing_is_the_bias() -> None:
-    whole, scales, bias = weights(9, 32, 1)
-    assert torch.equal(tensors.linear(torch.zeros(2, 32), int8(whole, scales, bias)), bias.expand(2, 9))
+def test_a_row_of_zeros_gives_the_bias() -> None:
+    qweight, scales, bias = weights(9, 32, 1)
+    assert torch.equal(tensors.linear(torch.zeros(2, 32), int8(qweight, scales, bias)), bias.expand(2, 9))
 
 
 @same_each_time
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 40), st.sampled_from([8, 16, 24, 32, 40, 64]), SEEDS)
-def test_attention_is_attention_over_the_places_of_a_row(
+def test_attention_matches_torch_at_given_keys_and_at_the_first_keys(
     slots: int, width: int, places: int, head: int, seed: int
 ) -> None:
     random = torch.Generator().manual_seed(seed)
@@ -116,23 +116,21 @@ def test_attention_is_attention_over_the_places_of_a_row(
 
 @same_each_time
 @given(st.integers(1, 5), st.integers(1, 700), st.integers(1, 9), st.integers(2, 1000), SEEDS)
-def test_topk_finds_the_first_of_the_sorted_and_the_normaliser(
-    rows: int, vocab: int, count: int, kinds: int, seed: int
-) -> None:
-    """Few kinds of numbers, so that there are many equals."""
+def test_topk_matches_a_stable_sort_and_logsumexp(rows: int, vocab: int, count: int, kinds: int, seed: int) -> None:
+    """Few distinct numbers, so that many are equal."""
     count = min(count, vocab)
     logits = torch.randint(kinds, (rows, vocab), generator=torch.Generator().manual_seed(seed)) / 50.0
-    most, rest, values, tokens = tensors.topk(logits, count)
+    maximum, log_sum, values, tokens = tensors.topk(logits, count)
     expected, places = logits.sort(dim=1, descending=True, stable=True)
     assert torch.equal(values, expected[:, :count])
     assert torch.equal(tokens, places[:, :count])
-    assert_close(most + rest, logits.logsumexp(-1))
+    assert_close(maximum + log_sum, logits.logsumexp(-1))
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 @pytest.mark.parametrize("place", [0, 3, 99])
-def test_broken_logits_have_no_normaliser(broken: float, place: int) -> None:
+def test_logits_that_are_not_finite_have_no_logsumexp(broken: float, place: int) -> None:
     logits = torch.zeros(1, 100)
     logits[0, place] = broken
-    most, rest, _, _ = tensors.topk(logits, 3)
-    assert not (most + rest).isfinite().all()
+    maximum, log_sum, _, _ = tensors.topk(logits, 3)
+    assert not (maximum + log_sum).isfinite().all()

@@ -119,7 +119,7 @@ def _share_threads(library: ctypes.CDLL) -> None:
 @functools.cache
 def call(name: str) -> Callable[..., int]:
     """A function of the library."""
-    library = build.library()
+    library = build.library() if available() else None  # available() declares the functions' types
     assert library is not None, "check available() first"
     function: Callable[..., int] = getattr(library, name)
     if name not in SHORT_CALLS:
