@@ -29,7 +29,7 @@ def regards(folder: Path, threads: int, *, kind: str) -> Run:
     model = regard.load(folder / kind)
 
     def run(sources: list[list[int]], beam: int, forced: int | None) -> list[list[int]]:
-        length = {} if forced is None else {"min_new": forced, "max_new": forced}
+        length = {} if forced is None else {"min_tokens": forced, "max_tokens": forced}
         return model.write(sources, beam=beam, **length)
 
     return run

@@ -62,7 +62,7 @@ def writing() -> tuple[str, int, Callable[[], object], Callable[[], object]]:
         with torch.inference_mode():
             return theirs.generate(prompt, max_new_tokens=tokens, do_sample=False, pad_token_id=0)
 
-    return "tokens/s, GPT-2 124M greedy", tokens, lambda: ours.write(prompt.tolist(), max_new=tokens), write_theirs
+    return "tokens/s, GPT-2 124M greedy", tokens, lambda: ours.write(prompt.tolist(), max_tokens=tokens), write_theirs
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -10,7 +10,11 @@
     │   ├── WeightsError   the tensors do not fit the model             5   500
     │   └── TokenizerError the tokenizer files are missing or broken    5   500
     ├── OutputError     a result cannot be written                      6   500
-    └── TrainingError   training cannot continue                        7   500
+    ├── TrainingError   training cannot continue                        7   500
+    └── RequestError    a scheduler gave a request up                   8   500
+        ├── QueueFull          too many requests are waiting            8   503
+        ├── DeadlineExceeded   it took longer than it may               8   504
+        └── Cancelled          its submitter cancelled it               8   499
 
 Each message is one line: what is wrong and where, what was expected, what to do.
 Bugs are `assert`s, not part of this tree.
@@ -81,3 +85,27 @@ class TrainingError(RegardError):
     """Training cannot continue: the loss is not finite, a process is lost, no checkpoint to resume from."""
 
     exit_code = 7
+
+
+class RequestError(RegardError):
+    """A scheduler gave a request up."""
+
+    exit_code = 8
+
+
+class QueueFull(RequestError):
+    """Too many requests are waiting."""
+
+    http_status = 503
+
+
+class DeadlineExceeded(RequestError):
+    """The request took longer than it may."""
+
+    http_status = 504
+
+
+class Cancelled(RequestError):
+    """The request was cancelled."""
+
+    http_status = 499

@@ -46,33 +46,34 @@ class Attention(nn.Module):
         cache: KVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """What each token gathers: from its own sequence, or from `memory` where it is given.
+        """Each token attends to its own sequence, or to `memory` where it is given.
 
-        `rotation` turns queries and keys of self-attention; `bias` is added to the scores. A cache keeps keys
-        and values between calls: self-attention appends to it, cross-attention fills it once.
+        `rotation` turns queries and keys of self-attention; `bias` is added to the scores. A cache keeps the keys
+        and values of self-attention between calls.
         """
         q_BHQK = self.split_heads(self.query(x_BQD), self.heads)
-        new: tuple[Tensor, Tensor] | None = None
-        if memory_BSD is None:
-            k_BHSK, v_BHSK = self.keys_values(x_BQD)
-            if rotation is not None:
-                q_BHQK, k_BHSK = rotate(q_BHQK, rotation), rotate(k_BHSK, rotation)
-            new = k_BHSK, v_BHSK
-        elif cache is None or not cache.length:
-            new = self.keys_values(memory_BSD)
+        k_BHSK, v_BHSK = self.keys_values(x_BQD if memory_BSD is None else memory_BSD)
+        if rotation is not None:
+            q_BHQK, k_BHSK = rotate(q_BHQK, rotation), rotate(k_BHSK, rotation)
         note(trace, "queries", q_BHQK)
         if cache is not None:
-            gathered_BHQK = cache.attend(q_BHQK, new, may_attend, bias=bias, trace=trace)
+            gathered_BHQK = cache.attend(q_BHQK, (k_BHSK, v_BHSK), may_attend, bias=bias, trace=trace)
         else:
-            assert new is not None
-            note(trace, "keys", new[0])
-            note(trace, "values", new[1])
-            gathered_BHQK = attend(q_BHQK, *new, may_attend, bias=bias, trace=trace)
-        out_BQD: Tensor = self.output(gathered_BHQK.transpose(1, 2).flatten(2))
+            note(trace, "keys", k_BHSK)
+            note(trace, "values", v_BHSK)
+            gathered_BHQK = attend(q_BHQK, k_BHSK, v_BHSK, may_attend, bias=bias, trace=trace)
+        return self._merged(gathered_BHQK)
+
+    def from_cache(self, x_BQD: Tensor, cache: KVCache) -> Tensor:
+        """Cross-attention to a memory whose keys and values are cached: only the queries are computed."""
+        return self._merged(cache.attend(self.split_heads(self.query(x_BQD), self.heads), None))
+
+    def _merged(self, heads_BHQK: Tensor) -> Tensor:
+        out_BQD: Tensor = self.output(heads_BHQK.transpose(1, 2).flatten(2))
         return out_BQD
 
     def keys_values(self, source_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """Of what is looked at, the heads apart. -> 2 x (B, H, S, K)"""
+        """Keys and values, split into heads. -> 2 x (B, H, S, K)"""
         return (
             self.split_heads(self.key(source_BSD), self.kv_heads),
             self.split_heads(self.value(source_BSD), self.kv_heads),

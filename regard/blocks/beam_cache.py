@@ -1,15 +1,18 @@
-"""Keys and values of sentences that are searched together, in one pass with other such groups.
+"""KV cache for beams: texts that are searched together, in one pass with other such groups.
 
-A beam's hypotheses share most of their past, and change places at every step. Nothing is copied for that: every key
-stays where it was written, next to those of the sentence's other rows, and a row knows which of them are its own past.
-What a sentence looks at, its memory, is there once, and all its rows look at it.
+The hypotheses of a beam share most of their past and change places at every step. Nothing is copied for that: every
+key stays where it was written, next to those of the text's other rows, and each row knows the positions of its own
+past. A text's memory (the encoder's output) is stored once, and all its rows attend to it.
 
-    Seats   which row is in which slot
-    Group   one group: the keys and values of its sentences, and who looks at what
-    Lanes   some groups side by side, as the cache of one pass through a decoder
+    RowMap             which slot each row is in; a slot holds the rows of one text
+    BeamCache          bookkeeping for one group of texts: rows, slots, positions
+    TorchBeamCache     the same with keys as attend() reads them (…, position, K)
+    BatchedBeamCache   several groups side by side, as the cache of one pass through a decoder
 
-R rows of all groups  S slots: a sentence each  W rows of a slot  P places: keys that were written  M memory length
-N blocks  H key/value heads  K head width
+The native pass keeps its keys transposed; inference/native_step.py has the cache for that layout.
+
+R rows of all groups  S slots: one text each  W rows per slot  P positions: keys written so far  M memory length
+N layers  H key/value heads  K head width  T tokens of a row
 """
 
 from collections.abc import Sequence
@@ -19,182 +22,187 @@ from torch import Tensor
 
 from regard.blocks import masks
 from regard.blocks.attend import attend
+from regard.blocks.kv_cache import KV
 from regard.blocks.trace import Trace
-from regard.inference.native.stack import NativeBeamCache
 
-CROWDED = 0.75
-"""When fewer of the slots than this are still in use, they are moved together."""
+COMPACT_BELOW = 0.75
+"""When fewer of the slots than this are in use, they are compacted."""
 
 
 class RowMap:
-    """Where rows sit: each in a slot, the slot of its sentence, which has `width` seats."""
+    """Where rows are: each in the slot of its text, which has `width` seats."""
 
-    def __init__(self, rows_R: Tensor, slots: int, width: int) -> None:
-        self.rows_R, self.slots, self.width = rows_R, slots, width
-        self.slots_R = rows_R // width
-        self.small_slots_R = self.slots_R.int()
-        self.full = len(rows_R) == slots * width
+    def __init__(self, seats_R: Tensor, slots: int, width: int) -> None:
+        self.seats_R, self.slots, self.width = seats_R, slots, width
+        self.slots_R = seats_R // width
+        self.full = len(seats_R) == slots * width
 
-    def in_slots(self, x_RHK: Tensor) -> Tensor:
-        """-> (S, H, W, K), with zeros where nobody sits."""
+    def to_slots(self, x_RHK: Tensor) -> Tensor:
+        """-> (S, H, W, K), with zeros in empty seats."""
         if not self.full:
             seats = x_RHK.new_zeros(self.slots * self.width, *x_RHK.shape[1:])
-            x_RHK = seats.index_copy_(0, self.rows_R, x_RHK)
+            x_RHK = seats.index_copy_(0, self.seats_R, x_RHK)
         return x_RHK.view(self.slots, self.width, *x_RHK.shape[1:]).transpose(1, 2)
 
-    def as_rows(self, x_SHWK: Tensor) -> Tensor:
+    def to_rows(self, x_SHWK: Tensor) -> Tensor:
         seats = x_SHWK.transpose(1, 2).flatten(0, 1)
-        return seats if self.full else seats[self.rows_R]
+        return seats if self.full else seats[self.seats_R]
 
 
 class BeamCache:
-    """Sentences that began together, so all their rows are equally long."""
+    """Texts that began together, so all their rows have the same length."""
 
     def __init__(self, memory_N2SHMK: Tensor, present_SM: Tensor) -> None:
-        """`memory`: each block's keys and values of what was read; `present`: True where it is real."""
+        """`memory`: each layer's keys and values of the source; `present`: True where a source token is real."""
         slots = memory_N2SHMK.shape[2]
-        self.said = 0
+        self.length = 0
         self._memory = memory_N2SHMK
-        self._own = memory_N2SHMK[:, :, :, :, :0]  # (N, 2, S, H, P, K), P with room for more
+        self._self = memory_N2SHMK[:, :, :, :, :0]  # (N, 2, S, H, P, K), P with spare capacity
         self._present_SM = present_SM
         self._lengths_S = present_SM.sum(1).int()
-        self._seats = RowMap(torch.arange(slots, device=present_SM.device), slots, 1)
-        self._places_RT = self._seats.rows_R.new_zeros(slots, 0, dtype=torch.int32)  # where a row's past lies
-        self._written = 0  # places
-        self._times: list[int] = []  # which token of its row each place holds
-        self._own_mask: Tensor | None = None
+        self._map = RowMap(torch.arange(slots, device=present_SM.device), slots, 1)
+        self._positions_RT = self._map.seats_R.new_zeros(slots, 0, dtype=torch.int32)  # of each row's past
+        self._written = 0  # positions
 
     @property
     def rows(self) -> int:
-        return len(self._places_RT)
+        return len(self._positions_RT)
 
     @property
-    def blocks(self) -> int:
+    def layers(self) -> int:
         return len(self._memory)
 
     def reorder(self, rows_R: Tensor) -> None:
-        """Row i goes on as row `rows[i]` did; rows of one sentence stay next to each other."""
-        before = self._seats
+        """Row i becomes a copy of what row `rows[i]` was; rows of one text stay next to each other."""
+        before = self._map
         used, slots_R, counts = torch.unique_consecutive(
             before.slots_R[rows_R], return_inverse=True, return_counts=True
         )
-        self._places_RT = self._places_RT[rows_R]
+        self._positions_RT = self._positions_RT[rows_R]
         width, slots = max(before.width, int(counts.max())), before.slots
-        if width == before.width and len(used) > CROWDED * slots:
+        if width == before.width and len(used) > COMPACT_BELOW * slots:
             slots_R = used[slots_R]  # no need to move yet: some slots are empty
         elif len(used) < slots:
             slots = len(used)
-            self._memory, self._own = self._memory[:, :, used], self._own[:, :, used]
+            self._memory, self._self = self._memory[:, :, used], self._self[:, :, used]
             self._present_SM, self._lengths_S = self._present_SM[used], self._lengths_S[used]
         first_R = torch.cat((counts.new_zeros(1), counts.cumsum(0)[:-1])).repeat_interleave(counts)
-        self._seats = RowMap(slots_R * width + torch.arange(len(rows_R), device=rows_R.device) - first_R, slots, width)
+        self._map = RowMap(slots_R * width + torch.arange(len(rows_R), device=rows_R.device) - first_R, slots, width)
 
-    def say(self) -> None:
-        """Every row is about to write one more key, at the place of its seat."""
-        seats = self._seats
-        new_R1 = (self._written + seats.rows_R % seats.width)[:, None]
-        self._places_RT = torch.cat((self._places_RT, new_R1.int()), dim=1)
-        self._written += seats.width
-        self._times += [self.said] * seats.width
-        self.said += 1
-        self._own_mask = None
-        blocks, pair, slots, heads, room, width = self._own.shape
-        if self._written > room:
-            # zeros: where nobody sits nothing is written, and what is looked past must be a number all the same
-            bigger = self._own.new_zeros(blocks, pair, slots, heads, max(2 * room, 8 * seats.width), width)
-            bigger[:, :, :, :, :room] = self._own
-            self._own = bigger
+    def extend(self) -> None:
+        """Make space for one more token of every row, at the position of its seat."""
+        rows = self._map
+        new_R1 = (self._written + rows.seats_R % rows.width)[:, None]
+        self._positions_RT = torch.cat((self._positions_RT, new_R1.int()), dim=1)
+        self._written += rows.width
+        self.length += 1
+        layers, pair, slots, heads, capacity, width = self._self.shape
+        if self._written > capacity:
+            # zeros: empty seats are never written, but attention multiplies them by a weight of zero
+            larger = self._self.new_zeros(layers, pair, slots, heads, max(2 * capacity, 8 * rows.width), width)
+            larger[:, :, :, :, :capacity] = self._self
+            self._self = larger
 
-    def seated(self) -> NativeBeamCache:
-        """The same for the compiled pass; good until the next `reorder` or `say`."""
-        seats = self._seats
-        return NativeBeamCache(
-            self_kv=self._own.data_ptr(),
-            memory_kv=self._memory.data_ptr(),
-            seq_ids=seats.small_slots_R.data_ptr(),
-            key_indices=self._places_RT.data_ptr(),
-            memory_lengths=self._lengths_S.data_ptr(),
-            rows=self.rows,
-            length=self.said,
-            sequences=seats.slots,
-            self_capacity=self._own.shape[4],
-            memory_sequences=seats.slots,
-            memory_capacity=self._memory.shape[4],
-        )
 
-    def _may_look_back(self) -> Tensor | None:
-        if self._seats.width == 1:
-            return None
-        past_RP = torch.zeros(self.rows, self._written, dtype=torch.bool, device=self._places_RT.device)
-        past_RP.scatter_(1, self._places_RT.long(), True)
-        return self._seats.in_slots(past_RP[:, None])
+class TorchBeamCache(BeamCache):
+    """A beam cache whose keys lie as `attend` reads them."""
 
-    def look_back(
-        self, block: int, q_RHK: Tensor, keys_RHK: Tensor, values_RHK: Tensor, bias_RHT: Tensor | None
-    ) -> Tensor:
-        """Self-attention of one new token a row; the bias is one for each token, the newest last. -> (R, H, K)"""
-        seats = self._seats
-        newest_R = self._places_RT[:, -1].long()
-        for lane_SHPK, new_RHK in zip(self._own[block], (keys_RHK, values_RHK), strict=True):
-            lane_SHPK[seats.slots_R, :, newest_R] = new_RHK
-        keys, values = self._own[block, :, :, :, : self._written]
+    def __init__(self, memory_N2SHMK: Tensor, present_SM: Tensor) -> None:
+        super().__init__(memory_N2SHMK, present_SM)
+        self._tokens: list[int] = []  # which token of its row each position holds
+        self._may_attend: Tensor | None = None
+
+    def extend(self) -> None:
+        self._tokens += [self.length] * self._map.width
+        self._may_attend = None
+        super().extend()
+
+    def self_attention(self, layer: int, q_RHK: Tensor, new: KV, bias_RHT: Tensor | None) -> Tensor:
+        """Attention of one new token per row; the bias has one value per token, the newest last. -> (R, H, K)"""
+        rows = self._map
+        newest_R = self._positions_RT[:, -1].long()
+        for cached_SHPK, new_RHK in zip(self._self[layer], new, strict=True):
+            cached_SHPK[rows.slots_R, :, newest_R] = new_RHK
+        keys, values = self._self[layer, :, :, :, : self._written]
         bias = None
         if bias_RHT is not None:
-            bias = seats.in_slots(bias_RHT[:, :, -self.said :][:, :, self._times])
-        if self._own_mask is None:
-            self._own_mask = self._may_look_back()  # the same for all blocks
-        return seats.as_rows(attend(seats.in_slots(q_RHK), keys, values, self._own_mask, bias=bias))
+            bias = rows.to_slots(bias_RHT[:, :, -self.length :][:, :, self._tokens])
+        if self._may_attend is None:
+            self._may_attend = self._own_past()  # the same for all layers
+        return rows.to_rows(attend(rows.to_slots(q_RHK), keys, values, self._may_attend, bias=bias))
 
-    def look_at_memory(self, block: int, q_RHK: Tensor) -> Tensor:
-        seats, (keys, values) = self._seats, self._memory[block]
-        return seats.as_rows(attend(seats.in_slots(q_RHK), keys, values, masks.padding(self._present_SM)))
+    def cross_attention(self, layer: int, q_RHK: Tensor) -> Tensor:
+        rows, (keys, values) = self._map, self._memory[layer]
+        return rows.to_rows(attend(rows.to_slots(q_RHK), keys, values, masks.padding(self._present_SM)))
+
+    def _own_past(self) -> Tensor | None:
+        if self._map.width == 1:
+            return None
+        past_RP = torch.zeros(self.rows, self._written, dtype=torch.bool, device=self._positions_RT.device)
+        past_RP.scatter_(1, self._positions_RT.long(), True)
+        return self._map.to_slots(past_RP[:, None])
 
 
 class BatchedBeamCache:
-    """What a decoder is given as its cache, for one pass over one new token of every row of some groups."""
+    """Several groups side by side, for one pass over one new token of every row."""
 
-    length = 1  # what is looked at was computed before
-
-    def __init__(self, groups: Sequence[BeamCache]) -> None:
-        self.groups = groups
-        self.blocks = [_BlockLanes(groups, block) for block in range(groups[0].blocks)]
+    def __init__(self, groups: Sequence[TorchBeamCache]) -> None:
+        self.layers = [_BatchedLayer(groups, layer) for layer in range(groups[0].layers)]
         for group in groups:
-            group.say()
+            group.extend()
 
 
-class _BlockLanes:
-    def __init__(self, groups: Sequence[BeamCache], block: int) -> None:
-        self.own, self.memory = (_Attention(groups, block, own=own) for own in (True, False))
+class _BatchedLayer:
+    def __init__(self, groups: Sequence[TorchBeamCache], layer: int) -> None:
+        self.self_attention, self.cross_attention = _SelfAttention(groups, layer), _CrossAttention(groups, layer)
 
 
-class _Attention:
-    """One block's attention, self or cross, of all groups."""
+class _SelfAttention:
+    """Self-attention of one layer: split the rows by group, attend, concatenate."""
 
-    length = 1
-
-    def __init__(self, groups: Sequence[BeamCache], block: int, *, own: bool) -> None:
-        self.groups, self.block, self.own = groups, block, own
+    def __init__(self, groups: Sequence[TorchBeamCache], layer: int) -> None:
+        self.groups, self.layer = groups, layer
 
     def attend(
         self,
         q_RH1K: Tensor,
-        new: tuple[Tensor, Tensor] | None,
+        new: KV | None,
         may_attend: Tensor | None = None,
         *,
         bias: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        assert may_attend is None, "lanes know who may look at what"
-        assert trace is None, "lanes show nothing"
-        sizes = [group.rows for group in self.groups]
-        queries = torch.split(q_RH1K[:, :, 0], sizes)
-        if new is None:
-            parts = [group.look_at_memory(self.block, q) for group, q in zip(self.groups, queries, strict=True)]
-        else:
-            keys, values = (torch.split(x_RH1K[:, :, 0], sizes) for x_RH1K in new)
-            parts = []
-            for number, group in enumerate(self.groups):
-                rows = slice(sum(sizes[:number]), sum(sizes[: number + 1]))
-                own = None if bias is None else bias[rows, :, 0]
-                parts.append(group.look_back(self.block, queries[number], keys[number], values[number], own))
+        assert may_attend is None, "a beam cache makes its own mask"
+        assert trace is None, "a beam cache records no trace"
+        assert new is not None
+        q, keys, values = (_by_group(x_RH1K, self.groups) for x_RH1K in (q_RH1K, *new))
+        biases = [None] * len(q) if bias is None else _by_group(bias, self.groups)
+        parts = [
+            group.self_attention(self.layer, q[i], (keys[i], values[i]), biases[i])
+            for i, group in enumerate(self.groups)
+        ]
         return torch.cat(parts)[:, :, None]
+
+
+class _CrossAttention:
+    """Cross-attention of one layer to the memory that each group holds."""
+
+    def __init__(self, groups: Sequence[TorchBeamCache], layer: int) -> None:
+        self.groups, self.layer = groups, layer
+
+    def attend(
+        self,
+        q_RH1K: Tensor,
+        new: KV | None,
+        may_attend: Tensor | None = None,
+        *,
+        bias: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        assert new is None, "the memory is in the cache"
+        q = _by_group(q_RH1K, self.groups)
+        return torch.cat([group.cross_attention(self.layer, q[i]) for i, group in enumerate(self.groups)])[:, :, None]
+
+
+def _by_group(x_RH1K: Tensor, groups: Sequence[TorchBeamCache]) -> Sequence[Tensor]:
+    return torch.split(x_RH1K[:, :, 0], [group.rows for group in groups])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from regard.blocks.attention import Attention
 from regard.blocks.dropout import Dropout
 from regard.blocks.kv_cache import LayerKVCache
 from regard.blocks.positions import Rotation
@@ -45,7 +46,7 @@ class Block(nn.Module):
         attention_residual: AddAndNorm,
         feedforward: nn.Module,
         feedforward_residual: AddAndNorm,
-        cross: nn.Module | None = None,
+        cross: Attention | None = None,
         cross_residual: AddAndNorm | None = None,
     ) -> None:
         super().__init__()
@@ -72,20 +73,22 @@ class Block(nn.Module):
                 may_attend,
                 rotation=rotation,
                 bias=bias,
-                cache=cache and cache.own,
+                cache=None if cache is None else cache.self_attention,
                 trace=inside(trace, "attention"),
             )
             return out
 
-        def look_at_memory(x: Tensor) -> Tensor:
+        def cross_attention(x: Tensor) -> Tensor:
             assert self.cross is not None
+            if cache is not None and cache.cross_attention is not None:
+                cached: Tensor = self.cross.from_cache(x, cache.cross_attention)
+                return cached
             assert memory_BSD is not None
-            # rows that share a memory stand one after the other, and look at it as one long row: it is read once
+            # rows that share a memory are adjacent and attend to it as one long row: its keys are computed once
             out: Tensor = self.cross(
                 x.reshape(memory_BSD.shape[0], -1, x.shape[2]),
                 may_attend_memory,
                 memory_BSD=memory_BSD,
-                cache=cache and cache.memory,
                 trace=inside(trace, "cross"),
             )
             return out.view_as(x)
@@ -93,7 +96,7 @@ class Block(nn.Module):
         x_BLD = self.attention_residual(x_BLD, self_attention)
         note(trace, "after_attention", x_BLD)
         if self.cross_residual is not None:
-            x_BLD = self.cross_residual(x_BLD, look_at_memory)
+            x_BLD = self.cross_residual(x_BLD, cross_attention)
             note(trace, "after_cross", x_BLD)
         x_BLD = self.feedforward_residual(x_BLD, self.feedforward)
         note(trace, "after_feedforward", x_BLD)

@@ -1,8 +1,13 @@
-"""Keys and values that were computed before: with them, one more token costs one more token.
+"""KV cache: keys and values of tokens that were read before. With it, one more token costs one more token.
 
-    KeyValues   one attention's keys and values: append, reorder, trim, and look at them
-    BlockCache  one block's: its own, and those of the memory that it looks at
-    Cache       all blocks' of a decoder, and which of the cached tokens are real
+    KVCache          what an attention needs from a cache: append and attend
+    LayerKVCache     one block's caches: self-attention, and cross-attention where there is a memory
+    StackKVCache     the caches of all blocks
+
+    GrowingKVCache   one attention's keys and values, appended token by token
+    DecoderKVCache   all layers of a decoder, and which of the cached tokens are real
+
+beam_cache.py has the layout for beams.
 
 B batch  H key/value heads  S keys so far  K head width
 """
@@ -16,34 +21,35 @@ from torch import Tensor
 from regard.blocks.attend import attend
 from regard.blocks.trace import Trace, note
 
+KV = tuple[Tensor, Tensor]
+"""Keys and values of new tokens, each (B, H, L, K)."""
+
 
 class KVCache(Protocol):
-    """What an attention asks of whatever keeps its keys and values."""
-
-    length: int
+    """One attention's keys and values."""
 
     def attend(
         self,
         q_BHQK: Tensor,
-        new: tuple[Tensor, Tensor] | None,
+        new: KV | None,
         may_attend: Tensor | None = None,
         *,
         bias: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Keep new keys and values, if there are any, and look at all. -> (B, H, Q, K)"""
+        """Append the new keys and values, if there are any, and attend to all of them. -> (B, H, Q, K)"""
 
 
 class LayerKVCache(Protocol):
     @property
-    def own(self) -> KVCache: ...
+    def self_attention(self) -> KVCache: ...
     @property
-    def memory(self) -> KVCache: ...
+    def cross_attention(self) -> KVCache | None: ...
 
 
 class StackKVCache(Protocol):
     @property
-    def blocks(self) -> Sequence[LayerKVCache]: ...
+    def layers(self) -> Sequence[LayerKVCache]: ...
 
 
 class GrowingKVCache:
@@ -56,19 +62,19 @@ class GrowingKVCache:
 
     @property
     def keys_BHSK(self) -> Tensor:
-        assert self._keys is not None, "nothing was appended yet"
+        assert self._keys is not None, "the cache is empty"
         return self._keys[:, :, : self.length]
 
     @property
     def values_BHSK(self) -> Tensor:
-        assert self._values is not None, "nothing was appended yet"
+        assert self._values is not None, "the cache is empty"
         return self._values[:, :, : self.length]
 
-    def append(self, keys_BHSK: Tensor, values_BHSK: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of new tokens, and give those of all."""
+    def append(self, keys_BHSK: Tensor, values_BHSK: Tensor) -> KV:
+        """Add the keys and values of new tokens; returns those of all tokens."""
         start, self.length = self.length, self.length + keys_BHSK.shape[2]
-        self._keys = _with_room(self._keys, keys_BHSK, start, self.length)
-        self._values = _with_room(self._values, values_BHSK, start, self.length)
+        self._keys = _grown(self._keys, keys_BHSK, start, self.length)
+        self._values = _grown(self._values, values_BHSK, start, self.length)
         self._keys[:, :, start : self.length] = keys_BHSK
         self._values[:, :, start : self.length] = values_BHSK
         return self.keys_BHSK, self.values_BHSK
@@ -76,7 +82,7 @@ class GrowingKVCache:
     def attend(
         self,
         q_BHQK: Tensor,
-        new: tuple[Tensor, Tensor] | None,
+        new: KV | None,
         may_attend: Tensor | None = None,
         *,
         bias: Tensor | None = None,
@@ -89,59 +95,49 @@ class GrowingKVCache:
         return attend(q_BHQK, self.keys_BHSK, self.values_BHSK, may_attend, bias=bias, trace=trace)
 
     def reorder(self, rows: Tensor) -> None:
-        """Row i becomes a copy of what row `rows[i]` was: beams that live on, sentences that leave."""
+        """Row i becomes a copy of what row `rows[i]` was: beams that survive, texts that are finished."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
 
-    def trim(self, length: int) -> None:
-        """Forget everything after the first `length` tokens."""
-        self.length = min(self.length, length)
 
-
-def _with_room(buffer: Tensor | None, new: Tensor, used: int, need: int) -> Tensor:
-    if buffer is not None and buffer.shape[2] >= need:
+def _grown(buffer: Tensor | None, new: Tensor, used: int, needed: int) -> Tensor:
+    if buffer is not None and buffer.shape[2] >= needed:
         return buffer
-    roomier = new.new_empty(*new.shape[:2], max(2 * used, need), new.shape[3])
+    larger = new.new_empty(*new.shape[:2], max(2 * used, needed), new.shape[3])
     if buffer is not None:
-        roomier[:, :, :used] = buffer[:, :, :used]
-    return roomier
+        larger[:, :, :used] = buffer[:, :, :used]
+    return larger
 
 
 class DecoderLayerKVCache:
+    """A decoder without a memory has self-attention only."""
+
+    cross_attention = None
+
     def __init__(self) -> None:
-        self.own = GrowingKVCache()
-        self.memory = GrowingKVCache()
+        self.self_attention = GrowingKVCache()
 
 
 class DecoderKVCache:
-    """A decoder's memory of the tokens that it has read."""
+    """All layers of a decoder, and which of the cached tokens are real."""
 
     def __init__(self, layers: int) -> None:
-        self.blocks = [DecoderLayerKVCache() for _ in range(layers)]
+        self.layers = [DecoderLayerKVCache() for _ in range(layers)]
         self._present_BS: Tensor | None = None
 
     @property
     def length(self) -> int:
         return 0 if self._present_BS is None else self._present_BS.shape[1]
 
-    def read(self, present_BL: Tensor) -> Tensor:
-        """Take note of new tokens (True = real, False = padding), and give the note of all. -> (B, S)"""
+    def extend(self, present_BL: Tensor) -> Tensor:
+        """Record new tokens (True = real, False = padding); returns the record of all tokens. -> (B, S)"""
         past = self._present_BS
         self._present_BS = present_BL if past is None else torch.cat((past, present_BL), dim=1)
         return self._present_BS
 
-    def reorder(self, rows: Tensor, *, memory: bool = True) -> None:
-        """Row i becomes a copy of what row `rows[i]` was; `memory` only if rows go to look at another one."""
+    def reorder(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row `rows[i]` was."""
         if self._present_BS is not None:
             self._present_BS = self._present_BS[rows]
-        for block in self.blocks:
-            block.own.reorder(rows)
-            if memory:
-                block.memory.reorder(rows)
-
-    def trim(self, length: int) -> None:
-        """Back to the first `length` tokens; the memory that they look at stays."""
-        if self._present_BS is not None:
-            self._present_BS = self._present_BS[:, :length]
-        for block in self.blocks:
-            block.own.trim(length)
+        for layer in self.layers:
+            layer.self_attention.reorder(rows)

@@ -29,7 +29,7 @@ SEARCH_OPTIONS = (
     "patience",
     "repetition_penalty",
     "no_repeat_ngram",
-    "max_new",
+    "max_tokens",
 )
 """Without sampling, which would give another score each time."""
 SECONDS_PER_LINE = 10.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     cls=options.Verb,
     epilog="""\b
 Examples:
-  regard generate "Once upon a time" -m stories --max-new 100
+  regard generate "Once upon a time" -m stories --max-tokens 100
   regard generate "Once upon" -m stories --temperature 0.8 --top-p 0.9 --n-best 3
 """,
 )

@@ -7,15 +7,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 
+from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from regard.decoding.settings import SearchSettings
     from regard.tasks import TranslationModel
     from regard.tasks.base import Model
     from regard.translate.document_translator import DocumentTranslator
@@ -117,24 +118,20 @@ def json_option(command: Decorated) -> Decorated:
 
 
 SEARCH_SECTION = "Search (default: the model's own settings)"
-SEARCH_OPTIONS: dict[str, tuple[Any, str]] = {  # fields of decoding/settings.py, which checks them
-    "beam": (int, "Beam size; 1 is greedy search."),
-    "n_best": (int, "Number of translations or samples."),
-    "length_penalty": (float, "Length penalty α: larger favours longer texts."),
-    "length_form": (click.Choice(["plain", "paper"]), "Divide scores by n^α (plain) or ((5+n)/6)^α (paper)."),
-    "patience": (float, "Stop after patience x beam finished hypotheses; 1000 stops when none can win any more."),
-    "temperature": (float, "Sampling temperature; 0 does not sample."),
-    "top_k": (int, "Sample from the k likeliest tokens."),
-    "top_p": (float, "Sample from the fewest tokens whose probabilities sum to p."),
-    "min_p": (float, "Sample from tokens with at least this share of the likeliest token's probability."),
-    "repetition_penalty": (float, "Above 1, make tokens of the input and output less likely to come again."),
-    "frequency_penalty": (float, "Subtract this from a token's logit for each time it was generated."),
-    "presence_penalty": (float, "Subtract this from a token's logit once it was generated."),
-    "no_repeat_ngram": (int, "Generate no n-gram of this size twice."),
-    "min_new": (int, "Minimum length of the output, in tokens."),
-    "max_new": (int, "Maximum length of the output, in tokens."),
-    "seed": (int, "Random seed for sampling."),
-}
+
+
+def _search_options() -> dict[str, tuple[Any, str]]:
+    """Type and help of every search setting that has a help text: decoding/settings.py is the one list of them."""
+    options: dict[str, tuple[Any, str]] = {}
+    for field in fields(SearchSettings):
+        if "help" in field.metadata:
+            choices = get_args(field.type) if get_origin(field.type) is Literal else ()
+            kind = click.Choice(choices) if choices else float if "float" in str(field.type) else int
+            options[field.name] = kind, field.metadata["help"]
+    return options
+
+
+SEARCH_OPTIONS = _search_options()
 
 TRANSLATION_OPTIONS: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
     "origin": (("--from", "origin"), str, "LANGUAGE", "Source language; detected if omitted."),
@@ -175,7 +172,7 @@ def translation_options(command: Decorated, names: Iterable[str] = TRANSLATION_O
 
 
 def option_name(field: str) -> str:
-    """max_new -> --max-new"""
+    """max_tokens -> --max-tokens"""
     return f"--{field.replace('_', '-')}"
 
 
@@ -208,8 +205,8 @@ def make_translation_options(
 
 
 def search_settings(model: "Model", given: dict[str, Any]) -> "SearchSettings":
-    """The settings of a search. Error messages name the options as typed: --max-new, not max_new."""
-    from regard.tasks.generation_settings import search_settings as settings_of
+    """The settings of a search. Error messages name the options as typed: --max-tokens, not max_tokens."""
+    from regard.tasks.search import search_settings as settings_of
 
     try:
         return settings_of(model.generation, given)
@@ -319,14 +316,7 @@ def load(directory: Path, device: str = "auto") -> "Model":
     threads.set_threads()
     from regard.tasks import load as load_model
 
-    return load_model(model_path(directory), device=device)
-
-
-def model_path(directory: Path) -> Path:
-    """The directory; "box" is that of the translator in the box."""
-    from regard.translate.document_translator import BOX
-
-    return BOX if str(directory) == "box" and not directory.exists() else directory
+    return load_model(directory, device=device)
 
 
 def load_translator(directory: Path | None, device: str = "auto") -> "DocumentTranslator":

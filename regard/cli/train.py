@@ -16,6 +16,7 @@ from regard.plural import counted
 if TYPE_CHECKING:
     import torch
 
+    from regard.tasks.load import model_path
     from regard.training.checkpoint import Progress
     from regard.training.distributed import Workers
     from regard.training.recipe import Recipe
@@ -56,7 +57,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     else:
         recipe = load_recipe(paths[0], overrides)
     if recipe.start:
-        recipe = replace(recipe, start=str(options.model_path(Path(recipe.start))))
+        recipe = replace(recipe, start=str(model_path(recipe.start)))
     workers = Workers(recipe.train.parallel)
     chosen = resolve_device(device)
     resolve_dtype(recipe.train.dtype, chosen)  # complains about a dtype that this machine does not support

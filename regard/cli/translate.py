@@ -11,7 +11,7 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.tasks import TranslationModel
-    from regard.tasks.base import Translation
+    from regard.tasks.translation import Translation
     from regard.translate.document_translator import DocumentTranslator
     from regard.translate.formats.files import Format
     from regard.translate.options import TranslationOptions

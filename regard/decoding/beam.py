@@ -1,17 +1,17 @@
-"""Beam search: several hypotheses a sentence, the best of them kept, in a batch.
+"""Beam search: several hypotheses per text, the best of them kept, in a batch.
 
-The plain reference: faster engines are held to its tokens. Each step, of all continuations of a sentence's rows,
+The plain reference: the native search must find the same tokens. Each step, of all continuations of a text's rows,
 
     1. those among the best `beam` that end are finished, and the best `n_best` of the finished are kept;
-    2. the best `beam` of those that do not end go on.
+    2. the best `beam` of those that do not end continue.
 
-A sentence is done when no row of it can still come before the worst that it keeps. A sum of log-probabilities only
-falls, and the length penalty is monotone in the length, so a row's best end is its present sum at the next length or
-at the greatest: this is a bound, not a guess, and going on would not change the result. Of equals, the one of the
+A text is done when no active row can still beat the worst hypothesis it keeps. A sum of log-probabilities only falls,
+and the length penalty is monotone in the length, so a row's best possible score is its present sum at the next length
+or at the greatest: this is a bound, not a guess, and continuing would not change the result. Of equals, the one of the
 better row comes first, then that of the lower token.
 
-S sentences that go on  R rows, the same number for each sentence  N one sentence's continuations: rows x vocabulary
-C the best of them  K those that go on  L read and said  T said  P longest prefix  V vocabulary
+S active texts  R rows, the same number for each text  N one text's continuations: rows x vocabulary
+C the best of them  K those that continue  L prompt and generated  T generated  P longest prefix  V vocabulary
 """
 
 from collections.abc import Sequence
@@ -28,111 +28,112 @@ from regard.decoding.topk import NextTokenScores, best
 
 
 @dataclass
-class Sentence:
-    """What is kept of a sentence, best first, and when that is enough."""
+class BeamText:
+    """The finished hypotheses that a text keeps, best first, and when they are enough."""
 
     settings: SearchSettings
     limit: int
     kept: list[Hypothesis] = field(default_factory=list)
     finished: int = 0
 
-    def keep(self, hypothesis: Hypothesis) -> None:
+    def add(self, hypothesis: Hypothesis) -> None:
         self.finished += 1
         if all(hypothesis.tokens != other.tokens for other in self.kept):  # two end tokens can end one text
             self.kept.append(hypothesis)
             self.kept.sort(key=lambda kept: -kept.score)
             del self.kept[self.settings.n_best :]
 
-    def is_done(self, said: int, best: float) -> bool:
-        """After `said` tokens, when the best row that goes on has the sum `best`."""
+    def is_done(self, length: int, best: float) -> bool:
+        """After `length` tokens, when the best active row has the sum `best`."""
         s = self.settings
-        if said >= self.limit or best == -torch.inf:
+        if length >= self.limit or best == -torch.inf:
             return True
         if self.finished >= s.enough:
             return True
-        within_reach = max(s.score(best, said + 1), s.score(best, self.limit))
-        return len(self.kept) == s.n_best and within_reach <= self.kept[-1].score
+        bound = max(s.score(best, length + 1), s.score(best, self.limit))
+        return len(self.kept) == s.n_best and bound <= self.kept[-1].score
 
 
 @dataclass
-class Rows:
-    """What is known of each row that goes on."""
+class BeamRows:
+    """The active rows."""
 
     seen_RL: Tensor
     forced_RP: Tensor
     sums_R: Tensor
-    own_RT: Tensor
+    log_probs_RT: Tensor
 
-    def forced_at(self, place: int) -> Tensor | None:
-        return self.forced_RP[:, place] if place < self.forced_RP.shape[1] else None
+    def forced_at(self, index: int) -> Tensor | None:
+        return self.forced_RP[:, index] if index < self.forced_RP.shape[1] else None
 
-    def text(self, row: int, read: int) -> tuple[list[int], list[float]]:
-        """What a row said, and the model's log-probabilities of it."""
-        return self.seen_RL[row, read:].tolist(), self.own_RT[row].tolist()
+    def generated(self, row: int, prompt: int) -> tuple[list[int], list[float]]:
+        """A row's tokens after the prompt, and the model's log-probabilities of them."""
+        return self.seen_RL[row, prompt:].tolist(), self.log_probs_RT[row].tolist()
 
-    def extended(self, rows_R: Tensor, tokens_R: Tensor, own_R: Tensor, sums_R: Tensor) -> "Rows":
-        return Rows(
+    def extended(self, rows_R: Tensor, tokens_R: Tensor, log_probs_R: Tensor, sums_R: Tensor) -> "BeamRows":
+        return BeamRows(
             seen_RL=torch.cat((self.seen_RL[rows_R], tokens_R[:, None]), dim=1),
             forced_RP=self.forced_RP[rows_R],
             sums_R=sums_R,
-            own_RT=torch.cat((self.own_RT[rows_R], own_R[:, None]), dim=1),
+            log_probs_RT=torch.cat((self.log_probs_RT[rows_R], log_probs_R[:, None]), dim=1),
         )
 
 
 def beam(
-    step: Step, opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None
+    step: Step, prompts: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
-    """Each sentence's `n_best` hypotheses, best first; fewer where there are no more. Rules may only lower."""
-    return run_search(beam_loop(opening, settings, rules=rules), step)
+    """Each text's `n_best` hypotheses, best first; fewer where there are no more. Rules may only lower logits."""
+    return run_search(beam_loop(prompts, settings, rules=rules), step)
 
 
-def beam_loop(opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None) -> SearchLoop:
-    rules = rules_for(settings, opening) if rules is None else rules
-    device, read, end = opening.first_BL.device, opening.read, opening.end
+def beam_loop(prompts: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None) -> SearchLoop:
+    rules = rules_for(settings, prompts) if rules is None else rules
+    device, prompt, end = prompts.ids_BL.device, prompts.length, prompts.end
     ends = torch.tensor(end, dtype=torch.long, device=device)
-    sentences = [Sentence(settings, limit) for limit in opening.limits(settings)]
-    wanted = settings.beam * (1 + len(end))  # each row has len(end) ends, so `beam` of so many go on
-    going, said, ask = sentences, 0, StepRequest(opening.first_BL)
-    nothing = torch.zeros(len(sentences), 0, device=device)
-    rows = Rows(opening.seen_BL, opening.forced_BP, nothing.sum(1), nothing)
-    while any(said < sentence.limit for sentence in going):
-        weighed = NextTokenScores((yield ask), rows.seen_RL, rules, rows.forced_at(said), wanted=wanted)
-        said += 1
-        sums_SC, rows_SC, tokens_SC = continuations(weighed, rows.sums_R, len(going), wanted)
-        own_SC = weighed.own(rows_SC, tokens_SC)
+    texts = [BeamText(settings, limit) for limit in prompts.limits(settings)]
+    count = settings.beam * (1 + len(end))  # each row has len(end) ends, so `beam` of these continue
+    active, length, request = texts, 0, StepRequest(prompts.ids_BL)
+    empty = torch.zeros(len(texts), 0, device=device)
+    rows = BeamRows(prompts.seen_BL, prompts.forced_BP, empty.sum(1), empty)
+    while any(length < text.limit for text in active):
+        logits_RV = yield request
+        scores = NextTokenScores(logits_RV, rows.seen_RL, rules, rows.forced_at(length), count=count, topk=prompts.topk)
+        length += 1
+        sums_SC, rows_SC, tokens_SC = continuations(scores, rows.sums_R, len(active), count)
+        log_probs_SC = scores.log_probs(rows_SC, tokens_SC)
         ended_SC = torch.isin(tokens_SC, ends)
 
         # 1. what is finished
-        at_limit_S = torch.tensor([sentence.limit == said for sentence in going], device=device)
+        at_limit_S = torch.tensor([text.limit == length for text in active], device=device)
         finished_SC = (ended_SC | at_limit_S[:, None]) & (sums_SC > -torch.inf)
         for s, c in finished_SC[:, : settings.beam].nonzero().tolist():
-            row, token, own, total = (x_SC[s, c].item() for x_SC in (rows_SC, tokens_SC, own_SC, sums_SC))
-            said_before, own_before = rows.text(int(row), read)
-            going[s].keep(Hypothesis.of([*said_before, int(token)], [*own_before, own], total, settings, end))
+            row, token, log_prob, total = (x[s, c].item() for x in (rows_SC, tokens_SC, log_probs_SC, sums_SC))
+            tokens, log_probs = rows.generated(int(row), prompt)
+            active[s].add(Hypothesis.of([*tokens, int(token)], [*log_probs, log_prob], total, settings, end))
         for s in (sums_SC[:, 0] == -torch.inf).nonzero()[:, 0].tolist():
-            if not going[s].kept:  # nothing may be said: its best row, as far as that came
-                row = s * (weighed.rows // len(going))
-                going[s].keep(Hypothesis.of(*rows.text(row, read), rows.sums_R[row].item(), settings, end))
+            if not active[s].kept:  # the rules allow no token: keep the best row as far as it came
+                row = s * (scores.rows // len(active))
+                active[s].add(Hypothesis.of(*rows.generated(row, prompt), rows.sums_R[row].item(), settings, end))
 
-        # 2. what goes on
+        # 2. what continues
         order_SK = ended_SC.byte().sort(dim=1, stable=True).indices[:, : settings.beam]
         sums_SK = sums_SC.masked_fill(ended_SC, -torch.inf).gather(1, order_SK)
-        stay = [s for s, most in enumerate(sums_SK[:, 0].tolist()) if not going[s].is_done(said, most)]
-        going = [going[s] for s in stay]
-        rows_R, tokens_R, own_R = (x.gather(1, order_SK)[stay].flatten() for x in (rows_SC, tokens_SC, own_SC))
-        rows = rows.extended(rows_R, tokens_R, own_R, sums_SK[stay].flatten())
-        ask = StepRequest(tokens_R[:, None], rows_R)
-    nothing_said = Hypothesis.of([], [], 0.0, settings, end)
-    return [sentence.kept if sentence.limit else [nothing_said] for sentence in sentences]
+        stay = [s for s, top in enumerate(sums_SK[:, 0].tolist()) if not active[s].is_done(length, top)]
+        active = [active[s] for s in stay]
+        rows_R, tokens_R, log_probs_R = (
+            x.gather(1, order_SK)[stay].flatten() for x in (rows_SC, tokens_SC, log_probs_SC)
+        )
+        rows = rows.extended(rows_R, tokens_R, log_probs_R, sums_SK[stay].flatten())
+        request = StepRequest(tokens_R[:, None], rows_R)
+    nothing = Hypothesis.of([], [], 0.0, settings, end)
+    return [text.kept if text.limit else [nothing] for text in texts]
 
 
-def continuations(
-    weighed: NextTokenScores, sums_R: Tensor, sentences: int, count: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` best continuations of each sentence, best first: their sums, rows and tokens. -> 3 x (S, C)"""
-    values_RC, tokens_RC = weighed.best(count)  # no row can have more than all of them
-    sums_SN = (sums_R[:, None] + values_RC).view(sentences, -1)
-    sums_SC, places_SC = best(sums_SN, count)
-    width = weighed.rows // sentences
-    rows_SC = places_SC // tokens_RC.shape[1] + torch.arange(0, weighed.rows, width, device=sums_R.device)[:, None]
-    return sums_SC, rows_SC, tokens_RC.view(sentences, -1).gather(1, places_SC)
+def continuations(scores: NextTokenScores, sums_R: Tensor, texts: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` best continuations of each text, best first: their sums, rows and tokens. -> 3 x (S, C)"""
+    values_RC, tokens_RC = scores.best(count)  # no row can contribute more than all of them
+    sums_SN = (sums_R[:, None] + values_RC).view(texts, -1)
+    sums_SC, indices_SC = best(sums_SN, count)
+    width = scores.rows // texts
+    rows_SC = indices_SC // tokens_RC.shape[1] + torch.arange(0, scores.rows, width, device=sums_R.device)[:, None]
+    return sums_SC, rows_SC, tokens_RC.view(texts, -1).gather(1, indices_SC)

@@ -1,7 +1,4 @@
-"""Greedy search: always the likeliest next token, the first of equals.
-
-B sentences  R rows  L length of what is read first  V vocabulary
-"""
+"""Greedy search: always the likeliest next token, the first of equals."""
 
 from collections.abc import Sequence
 
@@ -10,24 +7,29 @@ from torch import Tensor
 from regard.decoding.request import NextToken, Prompts, SearchLoop, Step, run_search
 from regard.decoding.rules import Rule
 from regard.decoding.settings import SearchSettings
-from regard.decoding.token_loop import follow
+from regard.decoding.token_loop import token_loop
 from regard.decoding.topk import NextTokenScores
 
 
 def greedy(
-    step: NextToken | Step, first_BL: Tensor, *, max_new: int, end: Sequence[int] = (), never: Sequence[int] = ()
+    step: NextToken | Step,
+    ids_BL: Tensor,
+    *,
+    max_tokens: int,
+    end: Sequence[int] = (),
+    suppressed: Sequence[int] = (),
 ) -> list[list[int]]:
-    """What each row goes on to say after `first`, without its end token, at most `max_new` tokens."""
-    opening = Prompts(first_BL=first_BL, room=max_new, end=end, never=never)
-    search_loop = greedy_loop(opening, SearchSettings(), shrink=isinstance(step, Step))
-    return [found.tokens for (found,) in run_search(search_loop, step)]
+    """The continuation of each row, without its end token, of at most `max_tokens` tokens."""
+    prompts = Prompts(ids_BL=ids_BL, max_tokens=max_tokens, end=end, suppressed=suppressed)
+    loop = greedy_loop(prompts, SearchSettings(), shrink=isinstance(step, Step))
+    return [hypothesis.tokens for (hypothesis,) in run_search(loop, step)]
 
 
 def greedy_loop(
-    opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None, shrink: bool = True
+    prompts: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None, shrink: bool = True
 ) -> SearchLoop:
-    return follow(opening, settings, likeliest, rules=rules, shrink=shrink)
+    return token_loop(prompts, settings, likeliest, rules=rules, shrink=shrink)
 
 
-def likeliest(weighed: NextTokenScores, writes: Sequence[int]) -> Tensor:
-    return weighed.best(1)[1][:, 0]
+def likeliest(scores: NextTokenScores, writes: Sequence[int]) -> Tensor:
+    return scores.best(1)[1][:, 0]

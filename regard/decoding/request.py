@@ -1,6 +1,9 @@
-"""What a search is given, and what it gives.
+"""What a search gets and what it asks for: prompts in, step requests out, logits back.
 
-B sentences  R rows: a sentence may have several  L length of what is new  T said so far  P longest prefix  V vocabulary
+A search is a generator (`SearchLoop`): it yields a `StepRequest`, receives logits, and returns hypotheses. It does not
+know which model or machine computes the logits, so one scheduler can run many searches in one pass.
+
+B texts  R rows: a text may have several  L new tokens  P longest prefix  V vocabulary  C the best
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -13,16 +16,18 @@ from torch import Tensor
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
 
-NOTHING = -1
-"""Stands in a tensor of tokens where there is none: for padding, and where no token is forced."""
+NO_TOKEN = -1
+"""Fills a tensor of tokens where there is none: padding, and positions where no token is forced."""
 
 NextToken = Callable[[Tensor], Tensor]
-"""New tokens (R, L) -> logits of the one after the last (R, V). What came before is the function's to remember."""
+"""New tokens (R, L) -> logits of the next one (R, V). The function remembers what came before."""
+TopK = Callable[[Tensor, int], tuple[Tensor, Tensor, Tensor, Tensor]]
+"""Logits (R, V), count -> largest logit (R), log-sum-exp above it (R), best logits and their tokens (R, C)."""
 
 
 @runtime_checkable
 class Step(Protocol):
-    """A `NextToken` whose memory can be rearranged. The first call reads the opening, one row a sentence."""
+    """A `NextToken` whose kv cache can be reordered. The first call reads the prompts, one row per text."""
 
     def __call__(self, ids_RL: Tensor, /) -> Tensor: ...
 
@@ -32,70 +37,74 @@ class Step(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class StepRequest:
-    """What a search wants of its step: after `rows` were reordered, the logits that follow `new`."""
+    """One step that a search asks for: reorder the rows, then compute the logits that follow the new tokens."""
 
     new_RL: Tensor
     rows_R: Tensor | None = None
     """None leaves the rows as they are."""
+    texts: Sequence[int] | None = None
+    """Which text each row writes, where every text has one row: its newest token can be streamed."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prompts:
-    """What is read before anything is said, and what the model (not the user) has to say about the rest."""
+    """Texts to continue, and what the model (not the user) says about their continuation."""
 
-    first_BL: Tensor
-    """What each sentence's row reads first: a start token, a prompt."""
-    room: int | Sequence[int]
-    """How many tokens may follow, the end token included; for all alike or for each sentence."""
+    ids_BL: Tensor
+    """What each row reads first: a start token, or a prompt."""
+    max_tokens: int | Sequence[int]
+    """Most tokens to generate, the end token included; one number for all texts or one for each."""
     end: Sequence[int] = ()
-    """Tokens that end a text. They are not part of it, but they count: in its length and in its score."""
-    never: Sequence[int] = ()
-    """Tokens that are never said."""
+    """Tokens that end a text. They are not part of it, but they count in its length and its score."""
+    suppressed: Sequence[int] = ()
+    """Tokens that are never generated."""
     present_BL: Tensor | None = None
-    """True where `first` is no padding; everywhere, unless given."""
+    """False where `ids` is padding; True everywhere unless given."""
     prefixes: Sequence[Sequence[int]] | None = None
-    """How each sentence's text has to begin, whatever the rules say; counted and scored like the rest of it."""
+    """Tokens that each text must begin with, whatever the rules say; scored like the rest."""
     seeds: Sequence[int] | None = None
-    """Each sentence's own seed for sampling; the settings' for all, unless given."""
+    """Each text's own seed for sampling; the settings' seed for all unless given."""
+    topk: TopK | None = None
+    """The backend's top-k kernel; torch's functions unless given."""
 
     @property
-    def read(self) -> int:
-        """Length of what is read first."""
-        return self.first_BL.shape[1]
+    def length(self) -> int:
+        """Tokens that every row reads first."""
+        return self.ids_BL.shape[1]
 
     @property
     def seen_BL(self) -> Tensor:
-        """What is read first, with `NOTHING` for padding: what the rules look at."""
-        return self.first_BL if self.present_BL is None else self.first_BL.masked_fill(~self.present_BL, NOTHING)
+        """The prompts with `NO_TOKEN` for padding: what the rules see."""
+        return self.ids_BL if self.present_BL is None else self.ids_BL.masked_fill(~self.present_BL, NO_TOKEN)
 
     @property
     def forced_BP(self) -> Tensor:
-        """The prefixes, with `NOTHING` after the end of the shorter ones."""
-        prefixes = [()] * len(self.first_BL) if self.prefixes is None else self.prefixes
+        """The prefixes, with `NO_TOKEN` after the end of the shorter ones."""
+        prefixes = [()] * len(self.ids_BL) if self.prefixes is None else self.prefixes
         longest = max(map(len, prefixes), default=0)
-        padded = [[*prefix, *[NOTHING] * (longest - len(prefix))] for prefix in prefixes]
-        return torch.tensor(padded, dtype=torch.long, device=self.first_BL.device).view(len(prefixes), longest)
+        padded = [[*prefix, *[NO_TOKEN] * (longest - len(prefix))] for prefix in prefixes]
+        return torch.tensor(padded, dtype=torch.long, device=self.ids_BL.device).view(len(prefixes), longest)
 
     def limits(self, settings: SearchSettings) -> list[int]:
-        """How many tokens each sentence may have, the end token included."""
-        rooms = [self.room] * len(self.first_BL) if isinstance(self.room, int) else self.room
-        assert len(rooms) == len(self.first_BL), f"room for {len(rooms)} of {len(self.first_BL)} sentences"
-        return [max(0, room if settings.max_new is None else min(room, settings.max_new)) for room in rooms]
+        """Most tokens of each text, the end token included."""
+        given = [self.max_tokens] * len(self.ids_BL) if isinstance(self.max_tokens, int) else self.max_tokens
+        assert len(given) == len(self.ids_BL), f"limits for {len(given)} of {len(self.ids_BL)} texts"
+        return [max(0, limit if settings.max_tokens is None else min(limit, settings.max_tokens)) for limit in given]
 
 
 SearchLoop = Generator[StepRequest, Tensor, list[list[Hypothesis]]]
-"""A search that asks for logits (R, V) until it has found each sentence's hypotheses; it does not know who answers."""
+"""A search: yields step requests, receives logits (R, V), returns the hypotheses of each text."""
 
 
-def run_search(search_loop: SearchLoop, step: NextToken | Step) -> list[list[Hypothesis]]:
-    """A search with one step that answers it. A plain function cannot reorder: its rows stay what they are."""
+def run_search(loop: SearchLoop, step: NextToken | Step) -> list[list[Hypothesis]]:
+    """Run a search with one step function. A plain function cannot reorder: its rows stay what they are."""
     try:
-        ask = next(search_loop)
+        request = next(loop)
         while True:
-            if ask.rows_R is not None:
-                assert isinstance(step, Step), "only a step that can be reordered can follow this search"
-                step.reorder(ask.rows_R)
-            ask = search_loop.send(step(ask.new_RL))
+            if request.rows_R is not None:
+                assert isinstance(step, Step), "this search needs a step that can be reordered"
+                step.reorder(request.rows_R)
+            request = loop.send(step(request.new_RL))
     except StopIteration as stop:
-        found: list[list[Hypothesis]] = stop.value
-        return found
+        hypotheses: list[list[Hypothesis]] = stop.value
+        return hypotheses

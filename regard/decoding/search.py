@@ -1,4 +1,4 @@
-"""The door: settings -> greedy search, beam search or sampling."""
+"""Settings -> greedy search, beam search or sampling."""
 
 from collections.abc import Sequence
 
@@ -12,16 +12,16 @@ from regard.decoding.settings import SearchSettings
 
 
 def search(
-    step: Step, opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None
+    step: Step, prompts: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None
 ) -> list[list[Hypothesis]]:
-    """Each sentence's hypotheses: best first, samples as drawn. `rules` stand in for those that the settings make."""
-    return run_search(search_loop(opening, settings, rules=rules), step)
+    """Each text's hypotheses: best first, or samples as drawn. `rules` replace those that the settings make."""
+    return run_search(search_loop(prompts, settings, rules=rules), step)
 
 
-def search_loop(opening: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None) -> SearchLoop:
-    """The same search, which asks for its logits and waits until someone answers."""
+def search_loop(prompts: Prompts, settings: SearchSettings, *, rules: Sequence[Rule] | None = None) -> SearchLoop:
+    """The same search as a generator of step requests."""
     if settings.temperature:
-        return sample_loop(opening, settings, rules=rules)
+        return sample_loop(prompts, settings, rules=rules)
     if settings.beam > 1:
-        return beam_loop(opening, settings, rules=rules)
-    return greedy_loop(opening, settings, rules=rules)
+        return beam_loop(prompts, settings, rules=rules)
+    return greedy_loop(prompts, settings, rules=rules)

@@ -1,57 +1,56 @@
-"""How to search: one frozen set of settings, checked when it is made."""
+"""How to search: one frozen set of settings, checked when it is made.
+
+Everything else follows from these fields: the options of the command line (`help`), the typed keywords of the Python
+API (`SearchOptions`), and what the native search supports (inference/native_backend.py).
+"""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
 
 from regard.config import one_of
 from regard.errors import ConfigError
 
 LengthForm = Literal["plain", "paper"]
 
-WIDEST = 1024
-"""Beams and samples of one sentence: each is a row of keys and values in memory."""
-LONGEST = 1_000_000
+MAX_BEAM = 1024
+"""Beams and samples of one text: each is a row of the kv cache."""
+MAX_LENGTH = 1_000_000
+
+
+def _setting(default: Any, help: str) -> Any:  # a field with a help text
+    return field(default=default, metadata={"help": help})
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """As they are, the likeliest token each time. A `beam` above 1 is beam search, a `temperature` above 0 sampling."""
+    """By default greedy search. A `beam` above 1 is beam search, a `temperature` above 0 is sampling."""
 
-    beam: int = 1
-    """Hypotheses that are followed at a time; 1 is greedy search."""
-    n_best: int = 1
-    """Hypotheses that are given back: the best of the beam, at most `beam`; or as many samples."""
-    length_penalty: float = 1.0
-    """The exponent α: 0 compares sums of log-probabilities, more favours longer texts, less than 0 shorter ones."""
-    length_form: LengthForm = "plain"
-    """What the sum is divided by, for n tokens with the end: `plain` is n^α, `paper` is ((5 + n) / 6)^α."""
-    patience: float | None = None
-    """Stop when patience × beam hypotheses have ended (Kasai et al. 2022); unless given, when none can win any more."""
-    temperature: float = 0.0
-    """Sample from the probabilities, sharper below 1, flatter above; 0 does not sample."""
-    top_k: int = 0
-    """Sample among this many likeliest tokens; 0 is among all."""
-    top_p: float = 1.0
-    """Sample among the fewest tokens that have this much of the probability together."""
-    min_p: float = 0.0
-    """Sample among the tokens that have at least this share of the likeliest one's probability."""
-    repetition_penalty: float = 1.0
-    """Divide logits of tokens that were read or said, multiply negative ones (CTRL); above 1 discourages."""
-    frequency_penalty: float = 0.0
-    """Taken from a token's logit for each time that it was said (OpenAI)."""
-    presence_penalty: float = 0.0
-    """Taken from a token's logit once it was said (OpenAI)."""
-    no_repeat_ngram: int = 0
-    """No run of this many tokens comes twice; 0 lets all come."""
-    min_new: int = 0
-    """The text does not end before it has this many tokens."""
-    max_new: int | None = None
-    """The text has at most this many tokens, the end token included; as many as there is room for, unless given."""
-    favour: tuple[tuple[int, ...], ...] = ()
-    """Runs of tokens that the text should have: each is made likelier until it is there, more so once it is begun."""
-    seed: int | None = None
-    """Of sampling: the same seed and text give the same sample, alone and in any batch; a new one, unless given."""
+    beam: int = _setting(1, "Hypotheses kept at each step; 1 is greedy search.")
+    n_best: int = _setting(1, "Hypotheses (at most the beam) or samples to return.")
+    length_penalty: float = _setting(1.0, "Exponent α of the length penalty; more favors longer texts.")
+    length_form: LengthForm = _setting(  # noqa: RUF009
+        "plain", "Divide scores by n^α (plain) or by ((5 + n) / 6)^α (paper)."
+    )
+    patience: float | None = _setting(
+        None, "Stop after patience x beam finished hypotheses; unset, when no better one is possible."
+    )
+    """Kasai et al. 2022."""
+    temperature: float = _setting(0.0, "Sample; below 1 sharpens, above 1 flattens. 0 does not sample.")
+    top_k: int = _setting(0, "Sample among the k likeliest tokens; 0 is all.")
+    top_p: float = _setting(1.0, "Sample among the fewest tokens with this total probability.")
+    min_p: float = _setting(0.0, "Sample among tokens of at least this share of the likeliest one's probability.")
+    repetition_penalty: float = _setting(1.0, "Above 1 discourages tokens that occurred before.")
+    """CTRL's: divides the logit of a token that was seen, multiplies it if negative."""
+    frequency_penalty: float = _setting(0.0, "Subtract this from a token's logit for each time it was generated.")
+    presence_penalty: float = _setting(0.0, "Subtract this from a token's logit once it was generated.")
+    no_repeat_ngram: int = _setting(0, "No n-gram of this size occurs twice; 0 allows all.")
+    min_tokens: int = _setting(0, "Shortest output, in tokens.")
+    max_tokens: int | None = _setting(None, "Longest output, in tokens, the end token included.")
+    boost: tuple[tuple[int, ...], ...] = ()
+    """Runs of tokens that should occur: each is made likelier until it does, more so once it has begun."""
+    seed: int | None = _setting(None, "Random seed for sampling.")
+    """The same seed and text give the same sample, alone and in any batch; a new seed each time unless given."""
 
     def __post_init__(self) -> None:
         one_of(self.length_form, ("plain", "paper"), "length_form")
@@ -64,8 +63,8 @@ class SearchSettings:
                 raise ConfigError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
             if not low <= value <= high:  # NaN is in no range
                 raise ConfigError(f"{name} must be in {low:,} … {high:,}, not {value}")
-        if self.max_new is not None and self.min_new > self.max_new:
-            raise ConfigError(f"min_new {self.min_new} is more than max_new {self.max_new}")
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise ConfigError(f"min_tokens {self.min_tokens} is more than max_tokens {self.max_tokens}")
         if self.temperature:
             self._check_sampling()
         else:
@@ -77,7 +76,7 @@ class SearchSettings:
         if self.beam > 1:
             raise ConfigError(f"beam {self.beam} and temperature {self.temperature}: search or sample, not both")
         if self.top_p == 0.0:
-            raise ConfigError("top_p must be above 0: of no probability there is nothing to sample")
+            raise ConfigError("top_p must be above 0: it would leave no token to sample")
 
     def _check_beam(self) -> None:
         for name, off in (("top_k", 0), ("top_p", 1.0), ("min_p", 0.0)):
@@ -87,17 +86,22 @@ class SearchSettings:
             raise ConfigError(f"n_best {self.n_best} of a beam of {self.beam}; widen the beam, or sample")
         rewards = self.repetition_penalty < 1.0 or self.frequency_penalty < 0.0 or self.presence_penalty < 0.0
         if self.beam > 1 and rewards:
-            raise ConfigError("beam search cannot reward repetition: it would never know when to stop")
+            raise ConfigError("beam search cannot reward repetition: it would never stop")
+
+    @property
+    def rows(self) -> int:
+        """Rows of the kv cache that one text takes."""
+        return max(self.beam, self.n_best)
 
     @property
     def enough(self) -> float:
-        """So many hypotheses of a text that ended are enough; infinity waits until none can win any more."""
-        # a beam of one has no second choice to go on with when the first has ended: greedy search
+        """Finished hypotheses after which a text stops; infinity waits until none can improve."""
+        # a beam of one has no second choice to continue when the first has ended: greedy search
         patience = 1.0 if self.beam == 1 else self.patience
         return math.inf if patience is None else max(patience * self.beam, self.n_best)
 
     def score(self, total: float, length: int) -> float:
-        """A hypothesis' score: its sum over the penalty for its length, the end token included."""
+        """A hypothesis' score: its sum over the length penalty, the end token included."""
         return total / self.penalty(length) if length else total
 
     def penalty(self, length: int) -> float:
@@ -105,22 +109,44 @@ class SearchSettings:
         return float(base**self.length_penalty)
 
 
-OPTIONAL = ("patience", "max_new", "seed")
+class SearchOptions(TypedDict, total=False):
+    """The settings that a caller may give as keywords; None and missing ones are the model's own."""
+
+    beam: int | None
+    n_best: int | None
+    length_penalty: float | None
+    length_form: LengthForm | None
+    patience: float | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    no_repeat_ngram: int | None
+    min_tokens: int | None
+    max_tokens: int | None
+    boost: tuple[tuple[int, ...], ...] | None
+    seed: int | None
+
+
+OPTIONAL = ("patience", "max_tokens", "seed")
 LIMITS: tuple[tuple[str, float, float], ...] = (
-    ("beam", 1, WIDEST),
-    ("n_best", 1, WIDEST),
+    ("beam", 1, MAX_BEAM),
+    ("n_best", 1, MAX_BEAM),
     ("length_penalty", -10.0, 10.0),
     ("patience", 0.0, 1000.0),
     ("temperature", 0.0, 100.0),
-    ("top_k", 0, LONGEST),
+    ("top_k", 0, MAX_LENGTH),
     ("top_p", 0.0, 1.0),
     ("min_p", 0.0, 1.0),
     ("repetition_penalty", 0.01, 100.0),
     ("frequency_penalty", -2.0, 2.0),
     ("presence_penalty", -2.0, 2.0),
-    ("no_repeat_ngram", 0, LONGEST),
-    ("min_new", 0, LONGEST),
-    ("max_new", 0, LONGEST),
+    ("no_repeat_ngram", 0, MAX_LENGTH),
+    ("min_tokens", 0, MAX_LENGTH),
+    ("max_tokens", 0, MAX_LENGTH),
     ("seed", 0, 2**63 - 1),
 )
 """Name, least, most: finite, so that a request cannot ask for more than a machine has."""

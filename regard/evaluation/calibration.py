@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
 from regard.tasks import TranslationModel
-from regard.tasks.base import Translation
+from regard.tasks.translation import Translation
 from regard.text.words import word_numbers
 from regard.translate.confidence import (
     Confidence,

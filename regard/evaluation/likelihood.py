@@ -123,7 +123,7 @@ def _score_window(model: TranslationModel, window: Sequence[tuple[str, str]], to
         hypotheses = score_tokens(model, [rows[i][0] for i in batch], [rows[i][1] for i in batch])
         for i, hypothesis in zip(batch, hypotheses, strict=True):
             pieces = model.tokenizer.pieces_target(rows[i][1])
-            results[i] = Likelihood(pieces, hypothesis.token_log_probabilities, len(window[i][1].split()))
+            results[i] = Likelihood(pieces, hypothesis.log_probs, len(window[i][1].split()))
     return [results[i] for i in range(len(window))]
 
 

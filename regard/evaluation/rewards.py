@@ -45,15 +45,17 @@ class RewardedSamples:
 
     def __call__(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[Sample]]:
         self.model.network.eval()
-        max_new = max(map(len, targets)) + EXTRA_TOKENS
-        found = self.model.hypotheses(sources, beam=self.count, n_best=self.count, length_penalty=1.0, max_new=max_new)
+        max_tokens = max(map(len, targets)) + EXTRA_TOKENS
+        found = self.model.hypotheses(
+            sources, beam=self.count, n_best=self.count, length_penalty=1.0, max_tokens=max_tokens
+        )
         decode = self.model.tokenizer.decode
         scores = []
         for hypotheses, target in zip(found, targets, strict=True):
             reference = [decode(target)]
             scores.append([self.metric.sentence_score(decode(one.tokens), reference) for one in hypotheses])
         return [
-            [(one.said, reward) for one, reward in zip(hypotheses, row, strict=True)]
+            [(one.generated, reward) for one, reward in zip(hypotheses, row, strict=True)]
             for hypotheses, row in zip(found, rewards(scores), strict=True)
         ]
 

@@ -83,7 +83,7 @@ class Validation:
             rows = [i for i, pair in enumerate(prepared.valid) if pair.tag == tag]
             sources = [prepared.valid[i].source for i in rows]
             for i, output in zip(
-                rows, model.translate(sources, beam=1, to=tag, max_new=longest + EXTRA_TOKENS), strict=True
+                rows, model.translate(sources, beam=1, to=tag, max_tokens=longest + EXTRA_TOKENS), strict=True
             ):
                 outputs[i] = output
         return outputs

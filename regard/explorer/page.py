@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.tasks import TranslationModel
-from regard.tasks.base import Translation
+from regard.tasks.translation import Translation
 from regard.text.words import readable
 from regard.translate.result import Word
 

@@ -1,1 +1,12 @@
-"""Run a model fast: the seam between what is computed and how, and the scheduler above it."""
+"""Run a model fast: the seam between what is computed and how, and the scheduler above it.
+
+backend          the seam: encode, step, reorder, perhaps a whole search
+torch_backend    any model on any device, through its modules; the reference
+native_backend   translation models on a CPU, in C: a whole search, or step by step
+native_model     a translation model's weights as the C code reads them; native_step  one step at a time
+native_linear    int8 linear layers on the C kernels, inside torch modules
+requests         a request and its handle: result, stream, cancel, deadline
+worker           the requests under way on one thread
+scheduler        continuous batching: takes requests while it runs
+native/          the C code, its build and its self-test
+"""

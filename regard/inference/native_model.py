@@ -1,15 +1,17 @@
-"""A translation model's passes, compiled: what Seq2Seq's modules say, in one call a pass, on a file's own weights.
+"""A translation model's weights as the C code reads them, one call per pass.
 
-Weights that nobody will change are put in the order in which the loops read them; those of a network that may still
-learn are read where they are, if they are float32. The numbers are those of the modules to the last bits, and a
-sentence's are the same in any company, bit for bit: no sum runs over another sentence or over padding. There is no
-torch here; stepwise.py has more for who has torch.
+Weights that nobody will change are packed in the order in which the loops read them; those of a network that may still
+be trained are read in place, if they are float32. The numbers are those of the modules to the last bits, and a text's
+are the same in any batch, bit for bit: no sum runs over another text or over padding. No torch is imported here.
 
-V vocabulary  D width  L places  N outputs  C F related and frequent words
+V vocabulary  D width  L positions  N outputs  C F related and frequent tokens
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,169 +24,183 @@ from regard.inference.native.search import DecoderIO
 from regard.inference.native.stack import Attention, Block, Norm, Sizes, Stack
 from regard.models.config import Seq2SeqConfig
 
-WAVES = ("sinusoidal", "sinusoidal_halves")
+if TYPE_CHECKING:
+    from regard.models.seq2seq import Seq2Seq
+
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
 
 
-def can_compile(config: Seq2SeqConfig) -> bool:
-    """Kinds of parts that there are compiled loops for, on a machine that has them."""
+class NativeModel:
+    """Encodes texts, and holds what the native search decodes with."""
+
+    def __init__(self, config: Seq2SeqConfig, weights: WeightLoader) -> None:
+        self.config, self._weights = config, weights
+        source_vocab = config.source_vocab or config.vocab
+        source, target = "source.tokens.weight", "target.tokens.weight"
+        self._source = weights.matrix(source, source_vocab, config.width)
+        self._target = self._source if config.tied == "all" else weights.matrix(target, config.vocab, config.width)
+        output = {"all": source, "target": target, "none": "output.weight"}[config.tied]
+        self.output = weights.linear(output, "output.bias", config.vocab, config.width, bias=config.output_bias)
+        self.encoder = weights.stack("encoder", config.encoder_layers, cross=False)
+        self.decoder = weights.stack("decoder", config.decoder_layers, cross=True)
+        self._positions = {side: weights.positions(side) for side in ("source", "target")}
+        self._sinusoids = np.zeros((0, config.width), np.float32)
+
+    @classmethod
+    def of_file(cls, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, int8: bool) -> NativeModel | None:
+        """A model directory's arrays, by their names there; None where they cannot run natively, or do not fit."""
+        layers = config.encoder_layers + config.decoder_layers
+        if not supported(config) or layers > len(arrays):  # a made-up number of layers costs no time
+            return None
+        weights = WeightLoader(config, arrays, packed=True, int8=int8)
+        try:
+            model = cls(config, weights)
+        except WrongWeights:  # whoever opens it with torch says what is wrong
+            return None
+        return None if weights.unused() else model
+
+    @classmethod
+    def of_network(cls, network: Seq2Seq) -> NativeModel | None:
+        """On the network's own weights: what changes in them changes here, as long as they stay in place."""
+        import torch
+
+        parameters = [*network.parameters()]
+        in_place = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in parameters)
+        if not in_place or not supported(network.config):
+            return None
+        named = [*network.named_parameters(), *network.named_buffers()]
+        # not tensor.numpy(): after it torch lets nobody free the memory, as FSDP does with gathered weights
+        arrays = {name: np.from_dlpack(tensor.detach()) for name, tensor in named}
+        int8 = "encoder.blocks.0.attention.query.weight" not in arrays
+        return cls(network.config, WeightLoader(network.config, arrays, packed=False, int8=int8))
+
+    def native_encoder(self, length: int) -> NativeEncoder:
+        """For texts of up to this many tokens."""
+        source = self._embedding("source", self._source, length)
+        return NativeEncoder(encoder=self.encoder, decoder=self.decoder, source=source)
+
+    def target(self, length: int) -> Embedding:
+        """The decoder's input."""
+        return self._embedding("target", self._target, length)
+
+    def decoder_io(
+        self, length: int, related_VC: NDArray[np.int32] | None = None, frequent_F: NDArray[np.int32] | None = None
+    ) -> DecoderIO:
+        """What the native search decodes with, for outputs of up to this many tokens, and perhaps a shortlist."""
+        return DecoderIO(target=self.target(length), output=self.output, related_VC=related_VC, frequent_F=frequent_F)
+
+    def _embedding(self, side: str, matrix: Matrix, length: int) -> Embedding:
+        numbers_VD, scales_V = matrix
+        scale = math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
+        positions_LD = self._position_table(side, length)
+        return Embedding(weight_VD=numbers_VD, row_scales_V=scales_V, positions_LD=positions_LD, scale=scale)
+
+    def _position_table(self, side: str, length: int) -> Floats | None:
+        """What the first positions add. -> (L, D)"""
+        if self.config.positions not in SINUSOIDAL:
+            return self._positions[side]
+        table = self._sinusoids  # read once: another worker may replace it with a shorter one
+        if len(table) < length:
+            rows = 1 << max(length - 1, 63).bit_length()
+            table = sinusoids(rows, self.config.width, interleaved=self.config.positions == "sinusoidal")
+            self._sinusoids = table
+        return table[:length]
+
+
+def supported(config: Seq2SeqConfig) -> bool:
+    """Whether the C code has every part of such a model, and runs on this machine."""
     return (
         config.norm == "layer"
         and config.activation in kernels.ACTIVATIONS
-        and config.positions in (*WAVES, "learned", "none")
+        and config.positions in (*SINUSOIDAL, "learned", "none")
         and _sizes(config).supported()
         and kernels.available()
     )
 
 
-class NativeModel:
-    """Reads sentences, and has what the compiled search writes with."""
+# ---- names -> what the C code reads ------------------------------------------------------------------------------
 
-    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, fixed: bool) -> None:
-        """The arrays are a model directory's, by their names there; those that are fixed may be copied."""
-        self.config, self._parts = config, WeightLoader(config, arrays, fixed)
-        source, target = "source.tokens.weight", "target.tokens.weight"
-        self._source = self._parts.matrix(source)
-        self._target = self._source if config.tied == "all" else self._parts.matrix(target)
-        output = {"all": source, "target": target, "none": "output.weight"}[config.tied]
-        self.output = self._parts.weights(output, "output.bias")
-        self.encoder = self._parts.stack("encoder", config.encoder_layers)
-        self.decoder = self._parts.stack("decoder", config.decoder_layers)
-        self._waves = np.zeros((0, config.width), np.float32)
-
-    def reader(self, places: int) -> NativeEncoder:
-        """For texts of up to so many tokens."""
-        source = self._embedding("source", self._source, places)
-        return NativeEncoder(encoder=self.encoder, decoder=self.decoder, source=source)
-
-    def target(self, places: int) -> Embedding:
-        """What goes into the decoder."""
-        return self._embedding("target", self._target, places)
-
-    def writer(
-        self, places: int, related_VC: NDArray[np.int32] | None = None, frequent_F: NDArray[np.int32] | None = None
-    ) -> DecoderIO:
-        """What the compiled search needs of the model, for texts of up to so many tokens, and perhaps a shortlist."""
-        return DecoderIO(target=self.target(places), output=self.output, related_VC=related_VC, frequent_F=frequent_F)
-
-    def _embedding(self, side: str, matrix: "_Matrix", places: int) -> Embedding:
-        numbers_VD, scales_V = matrix
-        scale = math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
-        positions_LD = self._places(side, places)
-        return Embedding(weight_VD=numbers_VD, row_scales_V=scales_V, positions_LD=positions_LD, scale=scale)
-
-    def _places(self, side: str, count: int) -> Floats | None:
-        """What the first so many places add. -> (L, D)"""
-        if self.config.positions in WAVES:
-            table = self._waves  # taken once: another worker may put a shorter one in its place
-            if len(table) < count:
-                length = 1 << max(count - 1, 63).bit_length()
-                table = sinusoids(length, self.config.width, interleaved=self.config.positions == "sinusoidal")
-                self._waves = table
-            return table[:count]
-        if self.config.positions == "learned":
-            return self._parts[f"{side}.positions.weight"]
-        return None
+Matrix = tuple[Array, Floats | None]
+"""Floats; or int8 numbers, and the scale of each row."""
 
 
-# ---- names -> what the compiled pass wants -----------------------------------------------------------------------
-
-_Matrix = tuple[Array, Floats | None]
-"""Numbers; or whole ones, and what one is worth in each row."""
+class WrongWeights(Exception):
+    """A weight is missing, or has another shape or number format."""
 
 
 class WeightLoader:
-    """A model's arrays, and what is made of them."""
+    """Takes a model's arrays by name, checks each, and remembers which were taken."""
 
-    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], fixed: bool) -> None:
-        self._config, self._arrays, self._fixed = config, arrays, fixed
+    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, packed: bool, int8: bool) -> None:
+        self._config, self._arrays, self._packed, self._int8 = config, arrays, packed, int8
+        self._taken: set[str] = set()
 
-    def __getitem__(self, name: str) -> Floats:
-        return self._arrays[name]
+    def unused(self) -> set[str]:
+        return self._arrays.keys() - self._taken
 
-    def matrix(self, name: str) -> _Matrix:
-        if name in self._arrays:
-            return self._arrays[name], None
-        return self._arrays[f"{name}.whole"], self._arrays[f"{name}.scale"]
+    def array(self, name: str, *shape: int, dtype: str = "float32") -> Array:
+        found = self._arrays.get(name)
+        if found is None or found.shape != shape or found.dtype.name != dtype:
+            raise WrongWeights(name)
+        self._taken.add(name)
+        return found
 
-    def weights(self, name: str, bias: str) -> NativeLinear:
-        numbers, scales = self.matrix(name)
-        bias_N = self._arrays.get(bias)
+    def matrix(self, name: str, rows: int, width: int) -> Matrix:
+        if not self._int8:
+            return self.array(name, rows, width), None
+        return self.array(f"{name}.whole", rows, width, dtype="int8"), self.array(f"{name}.scale", rows)
+
+    def linear(self, name: str, bias_name: str, outs: int, width: int, *, bias: bool) -> NativeLinear:
+        numbers, scales = self.matrix(name, outs, width)
+        bias_N = self.array(bias_name, outs) if bias else None
         if scales is not None:
             return NativeLinear.from_int8(kernels.pack_int8(numbers, scales), bias_N)
-        return (NativeLinear.from_frozen_floats if self._fixed else NativeLinear.from_floats)(numbers, bias_N)
+        return (NativeLinear.from_frozen_floats if self._packed else NativeLinear.from_floats)(numbers, bias_N)
 
-    def stack(self, name: str, layers: int) -> Stack:
+    def positions(self, side: str) -> Floats | None:
+        """Learned positions, where the model has them."""
         config = self._config
-        made = [self._block(f"{name}.blocks.{i}", cross=name == "decoder") for i in range(layers)]
+        if config.positions != "learned":
+            return None
+        return self.array(f"{side}.positions.weight", config.context, config.width)
+
+    def stack(self, name: str, layers: int, *, cross: bool) -> Stack:
+        config = self._config
+        blocks = [self._block(f"{name}.blocks.{i}", cross=cross) for i in range(layers)]
         last = self._norm(f"{name}.norm") if config.norm_first else None
-        half = f"{name}.blocks.0.attention.query.weight" not in self._arrays  # int8 is no more exact than that
-        return Stack(made, _sizes(config), final_norm=last, activation=config.activation, fp16_kv=half)
+        # keys and values as halves: int8 is not more exact than that
+        return Stack(blocks, _sizes(config), final_norm=last, activation=config.activation, fp16_kv=self._int8)
 
     def _block(self, name: str, *, cross: bool) -> Block:
+        config = self._config
         return Block(
             self._attention(f"{name}.attention"),
             self._attention(f"{name}.cross") if cross else None,
-            self._linear(f"{name}.feedforward.up"),
-            self._linear(f"{name}.feedforward.down"),
+            self._part(f"{name}.feedforward.up", config.inner, config.width, config.feedforward_bias),
+            self._part(f"{name}.feedforward.down", config.width, config.inner, config.feedforward_bias),
             self._norm(f"{name}.feedforward_residual.norm"),
         )
 
     def _attention(self, name: str) -> Attention:
-        query, key, value, output = (self._linear(f"{name}.{part}") for part in ("query", "key", "value", "output"))
-        return Attention(query, key, value, output, self._norm(f"{name}_residual.norm"))
+        config = self._config
+        queries = config.heads * config.per_head_width
+        keys = (config.kv_heads or config.heads) * config.per_head_width
+        bias = config.attention_bias
+        return Attention(
+            query=self._part(f"{name}.query", queries, config.width, bias),
+            key=self._part(f"{name}.key", keys, config.width, bias),
+            value=self._part(f"{name}.value", keys, config.width, bias),
+            output=self._part(f"{name}.output", config.width, queries, config.attention_output_bias),
+            norm=self._norm(f"{name}_residual.norm"),
+        )
 
-    def _linear(self, name: str) -> NativeLinear:
-        return self.weights(f"{name}.weight", f"{name}.bias")
+    def _part(self, name: str, outs: int, width: int, bias: bool) -> NativeLinear:
+        return self.linear(f"{name}.weight", f"{name}.bias", outs, width, bias=bias)
 
     def _norm(self, name: str) -> Norm:
-        return Norm(self[f"{name}.weight"], self[f"{name}.bias"], self._config.norm_eps)
+        width = self._config.width
+        return Norm(self.array(f"{name}.weight", width), self.array(f"{name}.bias", width), self._config.norm_eps)
 
 
 def _sizes(config: Seq2SeqConfig) -> Sizes:
     return Sizes(config.width, config.inner, config.heads, config.kv_heads or config.heads, config.per_head_width)
-
-
-def shapes(config: Seq2SeqConfig) -> dict[str, tuple[int, ...]]:
-    """What a file of such a model holds, in float32: every name and its shape."""
-    width, inner, queries = config.width, config.inner, config.heads * config.per_head_width
-    keys = (config.kv_heads or config.heads) * config.per_head_width
-    found: dict[str, tuple[int, ...]] = {}
-
-    def linear(name: str, outs: int, ins: int, bias: bool) -> None:
-        found[f"{name}.weight"] = (outs, ins)
-        if bias:
-            found[f"{name}.bias"] = (outs,)
-
-    def norm(name: str) -> None:
-        found[f"{name}.weight"] = found[f"{name}.bias"] = (width,)
-
-    def attention(name: str) -> None:
-        linear(f"{name}.query", queries, width, config.attention_bias)
-        linear(f"{name}.key", keys, width, config.attention_bias)
-        linear(f"{name}.value", keys, width, config.attention_bias)
-        linear(f"{name}.output", width, queries, config.attention_output_bias)
-        norm(f"{name}_residual.norm")
-
-    for side, vocab, tied in (
-        ("source", config.source_vocab or config.vocab, False),
-        ("target", config.vocab, config.tied == "all"),
-    ):
-        if not tied:
-            found[f"{side}.tokens.weight"] = (vocab, width)
-        if config.positions == "learned":
-            found[f"{side}.positions.weight"] = (config.context, width)
-    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        for i in range(layers):
-            attention(f"{side}.blocks.{i}.attention")
-            if side == "decoder":
-                attention(f"{side}.blocks.{i}.cross")
-            linear(f"{side}.blocks.{i}.feedforward.up", inner, width, config.feedforward_bias)
-            linear(f"{side}.blocks.{i}.feedforward.down", width, inner, config.feedforward_bias)
-            norm(f"{side}.blocks.{i}.feedforward_residual.norm")
-        if config.norm_first:
-            norm(f"{side}.norm")
-    if config.tied == "none":
-        found["output.weight"] = (config.vocab, width)
-    if config.output_bias:
-        found["output.bias"] = (config.vocab,)
-    return found

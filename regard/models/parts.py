@@ -111,7 +111,7 @@ class Stack(nn.Module):
                 bias=bias,
                 memory_BSD=memory_BSD,
                 may_attend_memory=may_attend_memory,
-                cache=cache and cache.blocks[i],
+                cache=None if cache is None else cache.layers[i],
                 trace=inside(trace, f"blocks.{i}"),
             )
         if self.norm is not None:
@@ -227,7 +227,7 @@ def read_with(cache: DecoderKVCache | None, present_BL: Tensor) -> tuple[Tensor 
 
     Without padding, the usual case, one new token may attend to every key and needs no mask.
     """
-    present_BS = present_BL if cache is None else cache.read(present_BL)
+    present_BS = present_BL if cache is None else cache.extend(present_BL)
     new, keys = present_BL.shape[1], present_BS.shape[1]
     ahead = masks.look_ahead(new, keys, device=present_BL.device) if new > 1 else None
     padded = masks.padding(present_BS)

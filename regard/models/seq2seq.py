@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
-from regard.blocks.beam_cache import BatchedBeamCache, BeamCache
+from regard.blocks.beam_cache import BatchedBeamCache, TorchBeamCache
 from regard.blocks.block import Block
-from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.trace import Trace, inside, note
 from regard.models.config import Seq2SeqConfig
 from regard.models.parts import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
@@ -56,9 +55,6 @@ class Seq2Seq(nn.Module):
         if self.config.tied != "none":
             self.output.weight = self.target.tokens.weight
 
-    def new_cache(self) -> DecoderKVCache:
-        return DecoderKVCache(self.config.decoder_layers)
-
     def encode(self, ids_BS: Tensor, present_BS: Tensor | None = None, trace: Trace | None = None) -> Memory:
         """Read the source. `present` is True where a token is no padding."""
         present_BS = masks.everyone_present(ids_BS) if present_BS is None else present_BS
@@ -73,7 +69,6 @@ class Seq2Seq(nn.Module):
         ids_BL: Tensor,
         memory: Memory,
         present_BL: Tensor | None = None,
-        cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """Each new target token's vector, having seen those before it and the source. -> (B, L, D)
@@ -81,7 +76,7 @@ class Seq2Seq(nn.Module):
         A source may have several targets, as many as every other: they stand one after the other.
         """
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
-        may_attend, positions_BS = read_with(cache, present_BL)
+        may_attend, positions_BS = read_with(None, present_BL)
         x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=inside(trace, "target"))
         states_BLD: Tensor = self.decoder(
             x_BLD,
@@ -89,25 +84,23 @@ class Seq2Seq(nn.Module):
             positions_BS=positions_BS,
             memory_BSD=memory.states_BSD,
             may_attend_memory=masks.padding(memory.present_BS),
-            cache=cache,
             trace=inside(trace, "decoder"),
         )
         return states_BLD
 
-    def group(self, memory: Memory) -> BeamCache:
-        """Sentences that were read and will be translated side by side: what the decoder looks at, computed once."""
+    def beam_cache(self, memory: Memory) -> TorchBeamCache:
+        """A cache for texts that are decoded side by side: the memory's keys and values, computed once."""
         blocks = cast(Iterable[Block], self.decoder.blocks)
-        read = [torch.stack(cast(Attention, block.cross).keys_values(memory.states_BSD)) for block in blocks]
-        return BeamCache(torch.stack(read), memory.present_BS)
+        layers = [torch.stack(cast(Attention, block.cross).keys_values(memory.states_BSD)) for block in blocks]
+        return TorchBeamCache(torch.stack(layers), memory.present_BS)
 
-    def next_logits(self, ids_R: Tensor, groups: Sequence[BeamCache]) -> Tensor:
-        """Logits of the token after each row's newest, of all rows of some groups. -> (R, V)"""
-        said_R1 = torch.cat([ids_R.new_full((group.rows, 1), group.said) for group in groups])
-        back_T = torch.arange(1 - max(group.said + 1 for group in groups), 1, device=ids_R.device)
-        positions_RT = (said_R1 + back_T).clamp(min=0)  # of all that a row said, the newest last
-        x_R1D = self.target(ids_R[:, None], said_R1)
-        nothing = x_R1D[:, :0]  # the keys and values of the memory are in the groups
-        states_R1D = self.decoder(x_R1D, positions_BS=positions_RT, memory_BSD=nothing, cache=BatchedBeamCache(groups))
+    def step(self, ids_R: Tensor, groups: Sequence[TorchBeamCache]) -> Tensor:
+        """One decoding step of all rows of some groups: newest tokens -> logits of the next. -> (R, V)"""
+        length_R1 = torch.cat([ids_R.new_full((group.rows, 1), group.length) for group in groups])
+        back_T = torch.arange(1 - max(group.length + 1 for group in groups), 1, device=ids_R.device)
+        positions_RT = (length_R1 + back_T).clamp(min=0)  # of all tokens of a row, the newest last
+        x_R1D = self.target(ids_R[:, None], length_R1)
+        states_R1D = self.decoder(x_R1D, positions_BS=positions_RT, cache=BatchedBeamCache(groups))
         logits_RV: Tensor = self.output(states_R1D[:, 0])
         return logits_RV
 
@@ -116,11 +109,10 @@ class Seq2Seq(nn.Module):
         ids_BL: Tensor,
         memory: Memory,
         present_BL: Tensor | None = None,
-        cache: DecoderKVCache | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """Logits of the next target token at each place. -> (B, L, V)"""
-        logits_BLV: Tensor = self.output(self.states(ids_BL, memory, present_BL, cache, trace))
+        logits_BLV: Tensor = self.output(self.states(ids_BL, memory, present_BL, trace))
         note(trace, "logits", logits_BLV)
         return logits_BLV
 

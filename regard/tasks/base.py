@@ -1,23 +1,22 @@
-"""What every loaded model shares, whatever its family: its tokenizer, its place on disk, its limits.
+"""What every loaded model shares, whatever its family: its tokenizer, its directory, its limits.
 
-The tasks themselves are in the files beside this one. A family that cannot do one says so, and what it can do instead.
+The tasks are in the files beside this one. A family that lacks a task raises `TaskError` and names those it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Unpack
 
-from regard.errors import InputError, InputTooLong, TaskError, TokenizerError
+from regard.decoding.settings import SearchOptions
+from regard.errors import InputError, InputTooLong, TaskError, TokenizerError, UsageError
+from regard.inference.backend import Runtime
 from regard.io import new_directory
 from regard.models import family_of
 from regard.models.config import BlockConfig
 from regard.models.generation_config import GenerationConfig
 from regard.text.tokenizer import Tokenizer
-from regard.weights.arrays import LazyModel
 from regard.weights.directory import Checkpoint
 from regard.weights.shortlist import Shortlist
 
@@ -30,67 +29,49 @@ if TYPE_CHECKING:
     from regard.weights.checkpoint import Style
 
 BATCH = 32
-"""Texts that are run together when a list is given."""
+"""Texts per batch when a list is given."""
 
 
 class TokenProbability(NamedTuple):
-    """One way to fill a gap."""
+    """A token and its probability: one way to fill a mask."""
 
     token: str
     probability: float
 
 
-@dataclass(frozen=True)
-class Translation:
-    """One translation, and what is known about it."""
-
-    text: str
-    score: float
-    """What the search ranked it by; larger is better."""
-    log_probability: float
-    """Of the whole text and its end, as the model sees it."""
-    pieces: list[str]
-    piece_log_probabilities: list[float]
-    """Of each piece, and last of the end where the text ended."""
-    ended: bool
-    """False where the length limit cut it off."""
-    alignment: list[tuple[int, int]] | None = None
-    """(source word, target word), words being what white space separates; where it was asked for."""
-    source_ids: Sequence[int] = field(default=(), repr=False)
-    ids: Sequence[int] = field(default=(), repr=False)
-    """What was read and what was written, as the model knows it: `trace` shows how."""
-
-
 class Model:
-    """A model and its tokenizer. Each family can do some of the tasks, and says so when asked for another."""
+    """A model and its tokenizer, as `regard.load` returns it. What it can do is in `tasks`."""
 
     tasks: tuple[str, ...] = ()
-    shortlist: Shortlist | None = None
-    """Of a translation model: which words may translate which, where that was learnt."""
 
     def __init__(
-        self, network: Family | LazyModel, generation: GenerationConfig, tokenizer: Tokenizer | None, source: Path
+        self, network: Family | Runtime, generation: GenerationConfig, tokenizer: Tokenizer | None, source: Path
     ) -> None:
-        self._network, self.generation, self.source = network, generation, source
-        self._tokenizer, self._lock = tokenizer, RLock()
+        self._runtime = network if isinstance(network, Runtime) else Runtime(network)
+        self.generation, self.source = generation, source
+        self._tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(self.tasks) or "logits"
+        return f"<{type(self).__name__} {self.source.name!r}: {self.family}, {tasks}>"
 
     @property
     def network(self) -> Family:
-        """The modules. A translator makes them, and imports torch, when it is first asked for them."""
-        with self._lock:
-            if isinstance(self._network, LazyModel):
-                self._network = self._network.open()
-            return self._network
+        """The torch modules. A translation model builds them on first use, and imports torch for it."""
+        return self._runtime.network
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+    @property
+    def shortlist(self) -> Shortlist | None:
+        """Of a translation model: which tokens may translate which, where that was learned."""
+        return self._runtime.shortlist
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= {**state, "_lock": RLock()}
+    @shortlist.setter
+    def shortlist(self, shortlist: Shortlist | None) -> None:
+        self._runtime.set_shortlist(shortlist)
 
     @property
     def config(self) -> BlockConfig:
-        return self._network.config
+        return self._runtime.model.config
 
     @property
     def family(self) -> str:
@@ -108,25 +89,29 @@ class Model:
     def tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:
             raise TokenizerError(
-                f"{self.source}: has no tokenizer files (tokenizer.json, or OPUS-MT's source.spm, target.spm and "
-                f"vocab.json), so it takes ids but no text"
+                f"{self.source}: no tokenizer files (tokenizer.json, or OPUS-MT's source.spm, target.spm and "
+                f"vocab.json), so this model takes ids but no text"
             )
         return self._tokenizer
 
     def save(self, directory: str | Path, style: Style = "regard") -> None:
-        """Write a new model directory, regard's own or one for transformers."""
+        """Write a new model directory in regard's own format, or one for transformers."""
         from regard.weights.checkpoint import write_model
 
-        with new_directory(Path(directory)) as half_done:
-            write_model(half_done, Checkpoint(self.network, self.generation, self.shortlist), style)
+        with new_directory(Path(directory)) as draft:
+            write_model(draft, Checkpoint(self.network, self.generation, self.shortlist), style)
             if self._tokenizer is not None:
-                self._tokenizer.save(half_done)
+                self._tokenizer.save(draft)
 
-    def generate(self, prompt: str = "", **options: Any) -> str:
-        """How the model goes on after `prompt`."""
+    def generate(self, prompt: str = "", **search: Unpack[SearchOptions]) -> str:
+        """The continuation of `prompt`."""
         self._cannot("generate")
 
-    def translate(self, texts: Any, **options: Any) -> Any:
+    def generations(self, prompt: str = "", **search: Unpack[SearchOptions]) -> list[str]:
+        """The `n_best` continuations of `prompt`."""
+        self._cannot("generate")
+
+    def translate(self, texts: Any, *, to: str | None = None, **search: Unpack[SearchOptions]) -> Any:
         """The translation of a text, or of each of a list."""
         self._cannot("translate")
 
@@ -135,7 +120,7 @@ class Model:
         self._cannot("embed")
 
     def fill(self, text: str, *, top: int = 5) -> list[list[TokenProbability]]:
-        """For each mask in the text, in order, the likeliest tokens."""
+        """The likeliest tokens for each mask in the text, in order."""
         self._cannot("fill")
 
     def classify(self, item: Any) -> dict[str, float]:
@@ -143,15 +128,15 @@ class Model:
         self._cannot("classify")
 
     def logits(self, ids: Any, target: Any = None) -> Tensor:
-        """The network's own output for ids."""
+        """The network's output for ids."""
         raise NotImplementedError
 
-    def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
-        """Ids in, ids out, for whoever has no tokenizer: what the search finds best for each row."""
+    def write(self, rows: Sequence[Sequence[int]], **search: Unpack[SearchOptions]) -> list[list[int]]:
+        """Token ids in, token ids out: the best hypothesis for each row. Needs no tokenizer."""
         self._cannot("write")
 
     def trace(self, text: str, target: str | None = None) -> Trace:
-        """One pass over a text, with every step of it written down."""
+        """One pass over a text with every intermediate value recorded."""
         self._cannot("trace")
 
     def _cannot(self, task: str) -> NoReturn:
@@ -161,7 +146,7 @@ class Model:
     # ---- what the families share ----
 
     def _read(self, one: str) -> list[int]:
-        """text -> tokens, for tasks that need something to read."""
+        """text -> tokens, for tasks that need a text."""
         not_empty(one)
         return self.tokenizer.encode(one)
 
@@ -176,38 +161,40 @@ class Model:
             )
         return ids
 
-    def _pad(self, rows: Sequence[Sequence[int]], *, left: bool = False) -> tuple[Tensor, Tensor]:
-        return padded(rows, self.generation.pad or 0, self.device, left=left)
+    def _pad(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        from regard.inference.torch_backend import padded
+
+        return padded(rows, self.generation.pad or 0, self.device)
 
 
-def padded(
-    rows: Sequence[Sequence[int]], pad: int, device: torch.device, *, left: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Rows of different lengths -> one tensor (B, L), and where it holds real tokens (B, L)."""
-    import torch
+def check_text(text: object, what: str = "text") -> None:
+    """Raise a clear error for anything but a string."""
+    if not isinstance(text, str):
+        raise UsageError(f"{what} must be a string, not {type(text).__name__}: {text!r:.60}")
 
-    length = max(map(len, rows))
-    ids_BL = torch.full((len(rows), length), pad, dtype=torch.long)
-    present_BL = torch.zeros(len(rows), length, dtype=torch.bool)
-    for i, row in enumerate(rows):
-        place = slice(length - len(row), None) if left else slice(0, len(row))
-        ids_BL[i, place], present_BL[i, place] = torch.tensor(row), True
-    return ids_BL.to(device), present_BL.to(device)
+
+def check_texts(texts: object) -> None:
+    """Raise a clear error for anything but a list of strings."""
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
+        raise UsageError(f"texts must be a string or a list of strings, not {type(texts).__name__}")
+    for index, text in enumerate(texts):
+        check_text(text, f"text {index}")
 
 
 def not_empty(text: str) -> None:
+    check_text(text)
     if not text.strip():
         raise InputError("the text is empty")
 
 
 def each(texts: Sequence[str], read: Callable[[str], Sequence[int]]) -> list[Sequence[int]]:
-    """Every text as tokens. A complaint about one of them has its place in the list."""
+    """Every text as tokens. An error says which of them it is about."""
     rows = []
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         try:
             rows.append(read(text))
         except InputError as error:
-            error.index = place
+            error.index = index
             raise
     return rows
 
@@ -220,7 +207,7 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 
 def by_probability(labels: Sequence[str], logits_N: Tensor) -> dict[str, float]:
-    # ImageNet has two cranes and two maillots: a name that stands for several classes is told apart by its number
+    # ImageNet has two cranes and two maillots: a name that stands for several classes gets its number
     names = [name if labels.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
     ranked = sorted(zip(names, logits_N.softmax(-1).tolist(), strict=True), key=lambda pair: -pair[1])
     return dict(ranked)

@@ -1,24 +1,23 @@
-"""Translation: an encoder reads the source, a decoder writes the target while looking at what was read.
+"""Translation: an encoder reads the source, a decoder writes the target with cross-attention to what was read.
 
-To translate, no torch is needed where there are compiled loops for the model; to look inside, there is.
+    text -> tokens -> [ encoder ] -> [ decoder ] -> logits -> search -> tokens -> text
+
+Where the native backend runs the model, translating imports no torch; introspection does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Unpack, overload
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import SearchSettings
+from regard.decoding.settings import SearchOptions, SearchSettings
 from regard.errors import ModelError, UsageError
-from regard.inference.native_model import NativeModel
-from regard.inference.native_worker import TEXTS, NativeWorker, is_plain
-from regard.inference.scheduler import ROWS, Worker, run
 from regard.models.config import Seq2SeqConfig
-from regard.tasks.base import Model, Translation, each
-from regard.tasks.generation_settings import not_to_write, search_settings
+from regard.tasks.base import check_texts, each
+from regard.tasks.search import Generating, search_settings
 from regard.text.tokenizer import tag_piece
-from regard.weights.arrays import LazyModel
 from regard.weights.shortlist import learn
 
 if TYPE_CHECKING:
@@ -27,17 +26,35 @@ if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.models.seq2seq import Seq2Seq
 
-LONGER, SPARE = 3, 32
-"""A translation has at most so many times the tokens of its source, and so many more."""
-LARGE = 256
+MAX_LENGTH_RATIO, EXTRA_TOKENS = 3, 32
+"""A translation has at most this many times the tokens of its source, and this many more."""
 
 
-class TranslationModel(Model):
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a text, and what the search knows about it."""
+
+    text: str
+    score: float
+    """What the search ranks by; larger is better."""
+    log_probability: float
+    """Of the whole text and its end token, by the model."""
+    pieces: list[str]
+    piece_log_probabilities: list[float]
+    """Of each piece; the last is the end token's where the text ended."""
+    ended: bool
+    """False where the length limit cut it off."""
+    alignment: list[tuple[int, int]] | None = None
+    """(source word, target word), words being separated by white space; on request."""
+    source_ids: Sequence[int] = field(default=(), repr=False)
+    ids: Sequence[int] = field(default=(), repr=False)
+    """Source and translation in tokens, as the model read and wrote them; `trace` shows how."""
+
+
+class TranslationModel(Generating):
     """An encoder reads the source, a decoder writes the target."""
 
     tasks = ("translate",)
-    _where: Sequence[int] | None = None
-    _passes: NativeModel | None = None
 
     if TYPE_CHECKING:
 
@@ -46,35 +63,39 @@ class TranslationModel(Model):
         @property
         def network(self) -> Seq2Seq: ...
 
-    def learn_shortlist(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """From pairs of texts: compiled searches then weigh the words that may translate a text, and not all."""
-        config = self.config
-        rows = ((self.source_ids(source), self.tokenizer.encode_target(target)) for source, target in pairs)
-        self.shortlist = learn(rows, config.source_vocab or config.vocab, config.vocab)
+    @overload
+    def translate(self, texts: str, *, to: str | None = None, **search: Unpack[SearchOptions]) -> str: ...
+    @overload
+    def translate(self, texts: list[str], *, to: str | None = None, **search: Unpack[SearchOptions]) -> list[str]: ...
+    def translate(
+        self, texts: str | list[str], *, to: str | None = None, **search: Unpack[SearchOptions]
+    ) -> str | list[str]:
+        """Translate a sentence, or each of a list, in one search per sentence.
 
-    @overload
-    def translate(self, texts: str, **options: Any) -> str: ...
-    @overload
-    def translate(self, texts: list[str], **options: Any) -> list[str]: ...
-    def translate(self, texts: str | list[str], **options: Any) -> str | list[str]:
+        For documents, glossaries and confidences use `regard.load_translator`.
+
+        Args:
+            texts: A sentence or a list of sentences.
+            to: The target language, for a model with several: "de".
+            **search: How to search: beam, n_best, length_penalty, length_form, patience, temperature, top_k, top_p,
+                min_p, repetition_penalty, frequency_penalty, presence_penalty, no_repeat_ngram, min_tokens,
+                max_tokens, boost, seed. Unset ones are the model's own; `help(regard.SearchSettings)` explains each.
+        """
         if isinstance(texts, str):
-            return self.translate([texts], **options)[0]
-        return [found[0].text for found in self.translations(texts, **options)]
+            return self.translate([texts], to=to, **search)[0]
+        return [found[0].text for found in self.translations(texts, to=to, **search)]
 
     def translations(
-        self, texts: Sequence[str], *, to: str | None = None, align: bool = False, **options: Any
+        self, texts: Sequence[str], *, to: str | None = None, align: bool = False, **search: Unpack[SearchOptions]
     ) -> list[list[Translation]]:
-        """The translations that were found for each text, best first, with all that is known about them.
-
-        `to` is the language, for a model that has several. The options are those of
-        `regard.decoding.settings.SearchSettings`: beam, n_best, length_penalty, temperature, …
-        """
-        return self.find(texts, search_settings(self.generation, options), to=to, align=align)
+        """The translations of each text, best first, with their scores; `align` adds word alignments."""
+        return self.find(texts, search_settings(self.generation, search), to=to, align=align)
 
     def find(
         self, texts: Sequence[str], settings: SearchSettings, *, to: str | None = None, align: bool = False
     ) -> list[list[Translation]]:
-        """As `translations`, with settings that are settled."""
+        """Like `translations`, with complete settings."""
+        check_texts(texts)
         rows = each(texts, lambda one: self._source(self.source_ids(one, to)))  # text -> tokens
         found = self._search(rows, settings)  # tokens -> tokens
         return [
@@ -82,74 +103,29 @@ class TranslationModel(Model):
             for row, hypotheses in zip(rows, found, strict=True)
         ]
 
-    def write(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[int]]:
-        return [found[0].tokens for found in self.hypotheses(rows, **options)]
+    def write(self, rows: Sequence[Sequence[int]], **search: Unpack[SearchOptions]) -> list[list[int]]:
+        return [found[0].tokens for found in self.hypotheses(rows, **search)]
 
-    def hypotheses(self, rows: Sequence[Sequence[int]], **options: Any) -> list[list[Hypothesis]]:
-        """What was found for each source, best first: tokens in, tokens out."""
-        return self._search([self._source(row) for row in rows], search_settings(self.generation, options))
+    def hypotheses(self, rows: Sequence[Sequence[int]], **search: Unpack[SearchOptions]) -> list[list[Hypothesis]]:
+        """The hypotheses for each source, best first: tokens in, tokens out."""
+        return self._search([self._source(row) for row in rows], search_settings(self.generation, search))
 
-    def _search(self, sources: Sequence[Sequence[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        compiled = self._compiled()
-        lengths = [len(source) for source in sources]
-        limits = [self._limit(source, settings) for source in sources]
-        start, never = self._start(), not_to_write(self, self.config.vocab)
-        if compiled is not None and is_plain(settings):
+    def learn_shortlist(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Learn from pairs of texts which tokens may translate which: native searches then score only those."""
+        config = self.config
+        rows = ((self.source_ids(source), self.tokenizer.encode_target(target)) for source, target in pairs)
+        self.shortlist = learn(rows, config.source_vocab or config.vocab, config.vocab)
 
-            def hire() -> Worker:
-                return NativeWorker(
-                    compiled,
-                    sources,
-                    limits,
-                    settings,
-                    start=start,
-                    ends=self.generation.end,
-                    never=never,
-                    shortlist=self.shortlist,
-                )
-
-            return run(hire, lengths, settings.beam, rows=min(ROWS, TEXTS * settings.beam))
-        from regard.inference.torch_backend import Texts, asked
-
-        network = self.network
-        texts = Texts(sources, limits, start, self.generation.end, never, self.generation.pad or 0)
-        # for a small model the steps are short, and workers would wait for Python's lock
-        large = self.config.width >= LARGE and self.device.type == "cpu"
-        width = max(settings.beam, settings.n_best)
-        return run(lambda: asked(network, compiled, texts, settings), lengths, width, workers=None if large else 1)
-
-    def _limit(self, source: Sequence[int], settings: SearchSettings) -> int:
-        """How many tokens a translation may have, the end token included."""
-        room = min(self.config.context - 1, LONGER * len(source) + SPARE)
-        return room if settings.max_new is None else min(room, settings.max_new)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # a copy has its weights elsewhere, and not in a file
-        return super().__getstate__() | {"_network": self.network, "_where": None, "_passes": None}
-
-    def _compiled(self) -> NativeModel | None:
-        """The network's passes, compiled where that can be; made again when the weights are not where they were."""
-        with self._lock:
-            if isinstance(self._network, LazyModel):
-                if self._passes is None:
-                    self._passes = NativeModel(self.config, self._network.arrays, fixed=True)
-                    self._network.arrays.drop_pages()
-                return self._passes
-            from regard.inference.native_step import addresses, can_compile, compile_network
-
-            where = addresses(self.network)
-            if self._where != where:
-                self._where = where
-                self._passes = compile_network(self.network) if can_compile(self.network) else None
-            return self._passes
+    def _max_tokens(self, ids: Sequence[int]) -> int:
+        return min(self.config.context - 1, MAX_LENGTH_RATIO * len(ids) + EXTRA_TOKENS)
 
     def _translation(self, source: Sequence[int], found: Hypothesis, align: bool) -> Translation:
         return Translation(
             text=self.tokenizer.decode(found.tokens),
             score=found.score,
-            log_probability=found.log_probability,
+            log_probability=found.log_prob,
             pieces=self.tokenizer.pieces_target(found.tokens),
-            piece_log_probabilities=found.token_log_probabilities,
+            piece_log_probabilities=found.log_probs,
             ended=found.ended,
             alignment=self._align(source, found.tokens) if align else None,
             source_ids=source,
@@ -157,34 +133,35 @@ class TranslationModel(Model):
         )
 
     def source_ids(self, text: str, to: str | None = None) -> list[int]:
-        """What the model reads: the text, and before it the language asked for, of a model that has several."""
+        """What the model reads: the text, after the tag of the target language where the model has several."""
         return [*([] if to is None else [self._tag(to)]), *self._read(text)]
 
     def _tag(self, language: str) -> int:
         number = self.tokenizer.id_of(tag_piece(language))
         if number is None:
-            raise UsageError(f"{self.source}: this model does not know '{language}' as a language to translate into")
+            raise UsageError(f"{self.source}: this model does not translate into '{language}'")
         return number
 
     def _start(self) -> int:
         if self.generation.start is None:
-            raise ModelError(f"{self.source}: does not say which token a translation starts with")
+            raise ModelError(f"{self.source}: no start token: generation_config.json must name one")
         return self.generation.start
 
     def _source(self, ids: Sequence[int]) -> Sequence[int]:
         config = self.config
+        self._start()
         return self._fit(ids, config.source_vocab or config.vocab, config.context)
 
-    # ---- a look inside ----
+    # ---- introspection ----
 
     def _align(self, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
-        """Which word of the source each word of the target looks at, by the cross-attention of a second pass."""
+        """Which source word each target word attends to, by the cross-attention of a second pass."""
         from regard.decoding.align import hard
 
         return hard(self._attention_of_words(source, target))
 
     def attention_of_words(self, found: Translation) -> Tensor:
-        """How much each word of a translation looks at each word of its source (target words, source words)."""
+        """Cross-attention between words: (target words, source words)."""
         return self._attention_of_words(found.source_ids, found.ids)
 
     def _attention_of_words(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
@@ -193,17 +170,16 @@ class TranslationModel(Model):
         return attention_of_words(self._trace(source, [self._start(), *target]), self.tokenizer, source, target)
 
     def logits(self, ids: Sequence[int], target: Sequence[int] | None = None) -> Tensor:
-        """Logits of the token after each of `target` (L, V), which begins with the start token by itself."""
+        """Logits of the token after each of `target` (L, V); the start token alone unless given."""
         from regard.tasks.introspect import logits
 
         written = [self._start()] if target is None else self._fit(target, self.config.vocab, self.config.context)
         return logits(self.network, self._source(ids), written)
 
     def trace(self, text: str | Translation, target: str | None = None, to: str | None = None) -> Trace:
-        """The source through the encoder, and a translation (its own unless given) through the decoder.
+        """The source through the encoder and a translation (the model's own unless given) through the decoder.
 
-        Of a translation that was made before, this is a second pass over its very tokens: making it was not slower
-        for the possibility, and it does not change.
+        Given a `Translation`, this is a second pass over its tokens: tracing costs nothing until it is asked for.
         """
         if isinstance(text, Translation):
             return self._trace(text.source_ids, [self._start(), *text.ids])

@@ -120,7 +120,7 @@ def generation_config(recipe: Recipe, start: Checkpoint | None) -> GenerationCon
     base = start.generation if start else GenerationConfig(start=START, end=(END,), pad=PAD)
     return dataclasses.replace(
         base,
-        max_tokens=decode.max_new,
+        max_tokens=decode.max_tokens,
         beam=decode.beam,
         length_penalty=decode.length_penalty,
         length_form=decode.length_form,

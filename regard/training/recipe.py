@@ -31,6 +31,7 @@ RENAMED = {
         "risk_width": "mrt_samples",
         "bad_loss": "on_nonfinite",
     },
+    "decode": {"max_new": "max_tokens", "min_new": "min_tokens", "favour": "boost"},
 }
 """Table -> old key -> its name today. A recipe file must use today's; runs made before may have the old ones."""
 

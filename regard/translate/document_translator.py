@@ -16,7 +16,7 @@ from typing import Unpack, overload
 
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, UsageError
-from regard.tasks.generation_settings import search_settings
+from regard.tasks.search import search_settings
 from regard.tasks.translation import TranslationModel
 from regard.text.checks import check_text
 from regard.text.tokenizer import tag_piece
@@ -32,8 +32,6 @@ from regard.translate.retry import Candidate, PivotCandidate, search_candidates,
 from regard.translate.segments import Segment, join_segments, segments, with_terms
 from regard.weights.card import Card
 
-BOX = Path(__file__).parent.parent / "box"
-"""The model that comes with the package."""
 MAX_SEGMENT_TOKENS = 100
 """Few sentences are longer, and models of sentences were trained on few that are."""
 PIVOT = "en"
@@ -87,8 +85,8 @@ class DocumentTranslator:
         min_confidence  keep the source text of sentences whose confidence is below this, from 0 to 1
         alternatives    return up to this many other translations of each sentence
         align           return which word became which, as spans of characters
-        **search        beam, length_penalty, patience, no_repeat_ngram, max_new, temperature, top_k, top_p, seed … as
-                        in `regard.decoding.settings.SearchSettings`; the model's own settings are the default
+        **search        beam, length_penalty, patience, no_repeat_ngram, max_tokens, temperature, top_k, top_p, seed …
+                        as in `regard.decoding.settings.SearchSettings`; the model's own settings are the default
 
         >>> box.translate("Where is the station?", to="de", beam=8, alternatives=2).sentences[0].alternatives
         """
@@ -257,7 +255,7 @@ def load_translator(directory: str | Path | None = None, *, device: str = "auto"
     """Load the translator in the box, or any other model directory that translates."""
     from regard.tasks import load
 
-    model = load(BOX if directory is None else directory, device=device)
+    model = load("box" if directory is None else directory, device=device)
     if not isinstance(model, TranslationModel):
         model.translate([])  # raises: names what this model can do instead
     assert isinstance(model, TranslationModel)

@@ -14,7 +14,7 @@ MAX_ALTERNATIVES = 7
 
 class SearchOptions(TypedDict, total=False):
     """How to search, as keywords: the fields of `regard.decoding.settings.SearchSettings`, which documents and checks
-    them, except `n_best` (use `alternatives`) and `favour` (use `glossary`). The model's own settings are the default.
+    them, except `n_best` (use `alternatives`) and `boost` (use `glossary`). The model's own settings are the default.
     """
 
     beam: int | None
@@ -29,8 +29,8 @@ class SearchOptions(TypedDict, total=False):
     frequency_penalty: float | None
     presence_penalty: float | None
     no_repeat_ngram: int | None
-    min_new: int | None
-    max_new: int | None
+    min_tokens: int | None
+    max_tokens: int | None
     seed: int | None
 
 

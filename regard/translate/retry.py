@@ -14,8 +14,7 @@ from regard.decoding.guard import attempts as restrictive_settings
 from regard.decoding.guard import faults as token_faults
 from regard.decoding.guard import is_copy
 from regard.decoding.settings import SearchSettings
-from regard.tasks.base import Translation
-from regard.tasks.translation import TranslationModel
+from regard.tasks.translation import Translation, TranslationModel
 from regard.text.words import NO_WORD, word_numbers
 from regard.translate.confidence import Confidence
 from regard.translate.glossary import Term
@@ -264,7 +263,7 @@ def _force_terms(model: TranslationModel, candidates: Sequence[Candidate], setti
     for one in candidates:
         before = replace(one)
         terms = tuple(tuple(model.tokenizer.encode_target(term.target))[:-1] for term in one.segment.inflectable)
-        _search(model, [one], replace(_widened(settings, RETRY_BEAM), favour=terms))
+        _search(model, [one], replace(_widened(settings, RETRY_BEAM), boost=terms))
         if one.confidence < MIN_FORCED_CONFIDENCE * before.confidence:
             one.best, one.faults = before.best, before.faults
     missing = [one for one in candidates if "term" in one.faults]

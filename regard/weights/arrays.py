@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from regard.errors import WeightsError
-from regard.inference.native.kernels import Array
-from regard.inference.native_model import can_compile, shapes
 from regard.models.config import BlockConfig, Seq2SeqConfig
 
 if TYPE_CHECKING:
     from regard.models import Seq2Seq
+
+Array = NDArray[Any]
 
 DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I8": np.dtype("i1"), "I32": np.dtype("<i4")}
 QWEIGHT, SCALE = ".whole", ".scale"
@@ -46,7 +47,7 @@ class MappedArrays(dict[str, Array]):
 
 @dataclass(frozen=True, eq=False)
 class LazyModel:
-    """A translation model that can be used without torch: its weights, and the way to the network that they are."""
+    """A translation model whose weights are mapped from disk; its torch network is built when it is needed."""
 
     config: Seq2SeqConfig
     arrays: MappedArrays
@@ -54,7 +55,7 @@ class LazyModel:
     int8: bool
 
     def open(self) -> "Seq2Seq":
-        """The network, on these very numbers."""
+        """The network, on the mapped weights."""
         from regard.cpu.device import import_torch
 
         import_torch()
@@ -70,16 +71,9 @@ class LazyModel:
 
 
 def lazy_model(config: Seq2SeqConfig, path: Path, *, int8: bool) -> LazyModel | None:
-    """The model of one file, where it can be used without torch; whoever opens it with torch says what is wrong."""
+    """The model of one file; None where its dtype is not numpy's. Whoever builds the network reports what is wrong."""
     arrays = read_arrays(path) if path.is_file() else None
-    return None if arrays is None else as_lazy_model(config, arrays, path.parent, int8=int8)
-
-
-def as_lazy_model(config: Seq2SeqConfig, arrays: MappedArrays, where: Path, *, int8: bool) -> LazyModel | None:
-    """The same of arrays that were read."""
-    if not can_compile(config) or max_layers(config) > len(arrays) or not _as_asked(arrays, shapes(config), int8):
-        return None
-    return LazyModel(config, arrays, where, int8)
+    return None if arrays is None else LazyModel(config, arrays, path.parent, int8)
 
 
 def read_arrays(path: Path) -> MappedArrays | None:
@@ -120,14 +114,3 @@ def _array(content: mmap.mmap, start: int, entry: dict[str, Any]) -> Array:
         shape
     )
     return array if array.flags.aligned else array.copy()
-
-
-def _as_asked(arrays: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], int8: bool) -> bool:
-    """Nothing missing, nothing left over, every shape and number format right."""
-    expected: dict[str, tuple[tuple[int, ...], str]] = {}
-    for name, shape in wanted.items():
-        if int8 and len(shape) == 2 and ".positions." not in name:
-            expected[name + QWEIGHT], expected[name + SCALE] = (shape, "int8"), (shape[:1], "float32")
-        else:
-            expected[name] = shape, "float32"
-    return {name: (array.shape, array.dtype.name) for name, array in arrays.items()} == expected

@@ -7,7 +7,7 @@ from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError
 from regard.models.config import BlockConfig, Seq2SeqConfig
 from regard.models.generation_config import GenerationConfig
-from regard.weights.arrays import LazyModel, as_lazy_model, read_arrays
+from regard.weights.arrays import LazyModel, read_arrays
 from regard.weights.directory import CONFIG, GENERATION, WEIGHTS
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.settings import decimal, number, numbers
@@ -51,8 +51,7 @@ def lazy_hf_model(directory: Path, raw: Mapping[str, object]) -> tuple[LazyModel
         return None
     config, generation, weights = convert_hf(directory, raw, model_type, arrays)
     assert isinstance(config, Seq2SeqConfig)
-    found = as_lazy_model(config, arrays.renamed(weights), directory, int8=False)
-    return None if found is None else (found, generation)
+    return LazyModel(config, arrays.renamed(weights), directory, int8=False), generation
 
 
 def read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> GenerationConfig:

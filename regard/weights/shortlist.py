@@ -17,9 +17,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
-from regard.inference.native.kernels import Array
 from regard.io import atomic_file
-from regard.weights.arrays import read_arrays
+from regard.weights.arrays import Array, read_arrays
 
 Int64Array = NDArray[np.int64]
 

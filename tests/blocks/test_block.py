@@ -7,7 +7,7 @@ from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
 from regard.blocks.feedforward import FeedForward
-from regard.blocks.kv_cache import DecoderLayerKVCache
+from regard.blocks.kv_cache import GrowingKVCache
 from regard.blocks.norms import LayerNorm
 from regard.blocks.trace import Trace
 
@@ -68,14 +68,23 @@ def test_the_block_with_cross_attention_is_torchs_decoder_layer(norm_first: bool
     assert_close(ours, theirs)
 
 
+class Layer:
+    """One block's caches."""
+
+    def __init__(self) -> None:
+        self.self_attention, self.cross_attention = GrowingKVCache(), GrowingKVCache()
+
+
 @pytest.mark.parametrize("norm_first", [False, True])
 @torch.no_grad()
 def test_the_block_token_by_token(norm_first: bool) -> None:
-    block, cache = make(norm_first=norm_first, cross=True), DecoderLayerKVCache()
+    block, cache = make(norm_first=norm_first, cross=True), Layer()
     x_BLD, memory_BSD = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
-    steps = [block(x_BLD[:, t : t + 1], memory_BSD=memory_BSD, cache=cache) for t in range(5)]
+    assert block.cross is not None
+    cache.cross_attention.append(*block.cross.keys_values(memory_BSD))
+    steps = [block(x_BLD[:, t : t + 1], cache=cache) for t in range(5)]
     assert_close(torch.cat(steps, dim=1), block(x_BLD, masks.look_ahead(5), memory_BSD=memory_BSD))
-    assert (cache.own.length, cache.memory.length) == (5, 7)
+    assert (cache.self_attention.length, cache.cross_attention.length) == (5, 7)
 
 
 def test_rows_that_share_a_memory() -> None:

@@ -33,9 +33,9 @@ def test_append_gives_the_keys_and_values_of_all() -> None:
 
 def test_an_empty_cache_has_no_keys_to_give() -> None:
     assert GrowingKVCache().length == 0
-    with pytest.raises(AssertionError, match="nothing was appended"):
+    with pytest.raises(AssertionError, match="the cache is empty"):
         _ = GrowingKVCache().keys_BHSK
-    with pytest.raises(AssertionError, match="nothing was appended"):
+    with pytest.raises(AssertionError, match="the cache is empty"):
         _ = GrowingKVCache().values_BHSK
 
 
@@ -81,68 +81,32 @@ def test_reordering_nothing_is_nothing() -> None:
     assert cache.length == 0
 
 
-def test_trim_forgets_the_end_and_goes_on_from_there() -> None:
-    cache = GrowingKVCache()
-    append(cache, 0, 5)
-    cache.trim(2)
-    assert said(cache) == [[0, 1], [100, 101]]
-    append(cache, 7, 9)
-    assert said(cache) == [[0, 1, 7, 8], [100, 101, 107, 108]]
-
-
-def test_trim_never_lengthens() -> None:
-    cache = GrowingKVCache()
-    append(cache, 0, 2)
-    cache.trim(10)
-    assert cache.length == 2
-
-
-def test_trim_to_nothing_and_start_anew() -> None:
-    cache = GrowingKVCache()
-    append(cache, 0, 5)
-    cache.trim(0)
-    append(cache, 3, 4)
-    assert said(cache) == [[3], [103]]
-
-
 def test_a_decoders_cache_remembers_which_tokens_are_real() -> None:
     cache = DecoderKVCache(layers=2)
     assert cache.length == 0
     first = torch.tensor([[False, True], [True, True]])
-    assert cache.read(first).tolist() == [[False, True], [True, True]]
-    assert cache.read(torch.tensor([[True], [False]])).tolist() == [[False, True, True], [True, True, False]]
+    assert cache.extend(first).tolist() == [[False, True], [True, True]]
+    assert cache.extend(torch.tensor([[True], [False]])).tolist() == [[False, True, True], [True, True, False]]
     assert cache.length == 3
 
 
 def filled() -> DecoderKVCache:
     cache = DecoderKVCache(layers=2)
-    cache.read(torch.tensor([[False, True, True], [True, True, True]]))
-    for block in cache.blocks:
-        append(block.own, 0, 3)
-        append(block.memory, 50, 54)
+    cache.extend(torch.tensor([[False, True, True], [True, True, True]]))
+    for layer in cache.layers:
+        append(layer.self_attention, 0, 3)
     return cache
 
 
-def test_a_decoders_cache_reorders_tokens_and_memory_together() -> None:
+def test_a_decoders_cache_reorders_tokens_and_what_is_real() -> None:
     cache = filled()
     cache.reorder(torch.tensor([1, 0]))
-    assert cache.read(torch.ones(2, 1, dtype=torch.bool)).tolist() == [[True] * 4, [False, True, True, True]]
-    for block in cache.blocks:
-        assert said(block.own) == [[100, 101, 102], [0, 1, 2]]
-        assert said(block.memory) == [[150, 151, 152, 153], [50, 51, 52, 53]]
+    assert cache.extend(torch.ones(2, 1, dtype=torch.bool)).tolist() == [[True] * 4, [False, True, True, True]]
+    for layer in cache.layers:
+        assert said(layer.self_attention) == [[100, 101, 102], [0, 1, 2]]
 
 
-def test_a_decoders_cache_trims_tokens_and_keeps_the_memory() -> None:
-    cache = filled()
-    cache.trim(1)
-    assert cache.length == 1
-    for block in cache.blocks:
-        assert said(block.own) == [[0], [100]]
-        assert said(block.memory) == [[50, 51, 52, 53], [150, 151, 152, 153]]
-
-
-def test_an_empty_decoders_cache_can_be_trimmed_and_reordered() -> None:
+def test_an_empty_decoders_cache_can_be_reordered() -> None:
     cache = DecoderKVCache(layers=1)
-    cache.trim(0)
     cache.reorder(torch.tensor([0]))
     assert cache.length == 0

@@ -336,7 +336,7 @@ def test_temperature_1_leaves_the_distribution() -> None:
 
 def test_temperature_toward_0_is_greedy() -> None:
     assert_close(at_temperature(0.01), torch.tensor([1.0, 0.0, 0.0, 0.0]))
-    chosen = greedy(lambda _: torch.tensor([LOGITS]), torch.tensor([[0]]), max_new=1)
+    chosen = greedy(lambda _: torch.tensor([LOGITS]), torch.tensor([[0]]), max_tokens=1)
     assert chosen == [[int(at_temperature(0.01).argmax())]]
 
 

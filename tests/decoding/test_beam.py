@@ -11,7 +11,7 @@ from toys import Babble, after, every_text, plain_beam, said_with_end
 from regard.decoding.beam import beam
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import Prompts
-from regard.decoding.rules import forbid
+from regard.decoding.rules import suppress
 from regard.decoding.settings import SearchSettings
 from regard.decoding.topk import best
 
@@ -22,8 +22,8 @@ PENALTIES = (-0.7, 0.0, 0.6, 1.0, 2.5)
 same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 
 
-def opening(*firsts: int, room: int | list[int], end: tuple[int, ...] = (0,), **more: object) -> Prompts:
-    return Prompts(first_BL=torch.tensor(firsts)[:, None], room=room, end=end, **more)  # type: ignore[arg-type]
+def opening(*firsts: int, max_tokens: int | list[int], end: tuple[int, ...] = (0,), **more: object) -> Prompts:
+    return Prompts(ids_BL=torch.tensor(firsts)[:, None], max_tokens=max_tokens, end=end, **more)  # type: ignore[arg-type]
 
 
 def check(found: list[Hypothesis], expected: list[tuple[float, list[int]]]) -> None:
@@ -39,7 +39,7 @@ def check(found: list[Hypothesis], expected: list[tuple[float, list[int]]]) -> N
 def test_a_beam_as_wide_as_the_space_finds_the_best_there_is(vocab: int, limit: int, alpha: float, form: str) -> None:
     how = SearchSettings(beam=vocab**limit, n_best=5, length_penalty=alpha, length_form=form)  # type: ignore[arg-type]
     babble = Babble(vocab, seed=vocab)
-    for first, found in enumerate(beam(babble, opening(*range(6), room=limit), how)):
+    for first, found in enumerate(beam(babble, opening(*range(6), max_tokens=limit), how)):
         texts = every_text(after(babble, [first]), limit, [0])
         ranked = sorted(((how.score(sum(own), len(own)), said) for said, own in texts), reverse=True)
         check(found, ranked[:5])
@@ -64,7 +64,7 @@ def test_it_is_the_plain_search_that_never_stops_early(
         beam=width, n_best=min(how.n_best, width), length_penalty=how.length_penalty, length_form=how.length_form
     )
     babble = Babble(vocab, seed, **habits)
-    for first, found in enumerate(beam(babble, opening(*range(4), room=limit), how)):
+    for first, found in enumerate(beam(babble, opening(*range(4), max_tokens=limit), how)):
         check(found, plain_beam(after(babble, [first]), limit, [0], how))
 
 
@@ -84,14 +84,14 @@ class Table:
 def test_a_long_text_that_wins_by_its_length_is_waited_for() -> None:
     """One token more would not be enough; eight are."""
     step = Table([0.0, 0.0, 0.0], [0.9, 0.0, 0.1], [0.001, 0.0, 0.999])
-    ((found,),) = beam(step, opening(1, room=9), SearchSettings(beam=2, length_penalty=2.0))
+    ((found,),) = beam(step, opening(1, max_tokens=9), SearchSettings(beam=2, length_penalty=2.0))
     assert found.tokens == [2] * 9
 
 
 def test_a_text_that_wins_although_it_is_longer_is_waited_for() -> None:
     """With a negative exponent the next length is the best that can still come, not the greatest."""
     step = Table([0.0, 0.0, 0.0], [0.3, 0.0, 0.7], [0.99, 0.0, 0.01])
-    ((found,),) = beam(step, opening(1, room=9), SearchSettings(beam=2, length_penalty=-1.0))
+    ((found,),) = beam(step, opening(1, max_tokens=9), SearchSettings(beam=2, length_penalty=-1.0))
     assert (found.tokens, found.end) == ([2], 0)
     assert step.calls < 9
 
@@ -99,7 +99,7 @@ def test_a_text_that_wins_although_it_is_longer_is_waited_for() -> None:
 def test_it_stops_as_soon_as_nothing_better_can_come() -> None:
     how = SearchSettings(beam=4, length_penalty=0.0)
     babble = Babble(8, seed=1)
-    beam(babble, opening(*range(8), room=200), how)
+    beam(babble, opening(*range(8), max_tokens=200), how)
     assert len(babble.rows) < 60
     assert babble.rows[0] == 8
     assert babble.rows[1:] == sorted(babble.rows[1:], reverse=True), "sentences that are done cost nothing more"
@@ -110,7 +110,7 @@ def test_it_stops_as_soon_as_nothing_better_can_come() -> None:
 def test_a_beam_of_one_stops_where_greedy_search_stops(alpha: float) -> None:
     babble = Babble(6, seed=3)
     for first, (found,) in enumerate(
-        beam(babble, opening(*range(9), room=12), SearchSettings(beam=1, length_penalty=alpha))
+        beam(babble, opening(*range(9), max_tokens=12), SearchSettings(beam=1, length_penalty=alpha))
     ):
         said: list[int] = []
         while len(said) < 12 and said[-1:] != [0]:
@@ -122,7 +122,7 @@ def test_a_beam_of_one_stops_where_greedy_search_stops(alpha: float) -> None:
 def test_a_beam_may_be_wider_than_the_vocabulary() -> None:
     babble = Babble(3, seed=5)
     how = SearchSettings(beam=50, n_best=50)
-    ((*found,),) = beam(babble, opening(1, room=2), how)
+    ((*found,),) = beam(babble, opening(1, max_tokens=2), how)
     assert len(found) == 1 + 2 * 3  # the end, or one of two and then any
     assert len({tuple(said_with_end(one)) for one in found}) == len(found)
 
@@ -132,7 +132,9 @@ def test_patience_stops_when_so_many_have_ended() -> None:
     runs = {}
     for patience in (0.25, 0.5, 1.0, 2.0, None):
         steps = babble.again()
-        ((found,),) = beam(steps, opening(4, room=60), SearchSettings(beam=8, length_penalty=2.0, patience=patience))
+        ((found,),) = beam(
+            steps, opening(4, max_tokens=60), SearchSettings(beam=8, length_penalty=2.0, patience=patience)
+        )
         runs[patience] = (len(steps.rows), found.score)
     assert [runs[p] for p in (0.25, 0.5, 1.0, 2.0, None)] == sorted(runs.values())  # more patience: longer, no worse
     assert runs[0.25][0] < runs[None][0]
@@ -140,7 +142,7 @@ def test_patience_stops_when_so_many_have_ended() -> None:
 
 
 def test_patience_waits_for_as_many_as_are_asked_for() -> None:
-    (found,) = beam(Babble(6, seed=2), opening(4, room=60), SearchSettings(beam=8, n_best=8, patience=0.1))
+    (found,) = beam(Babble(6, seed=2), opening(4, max_tokens=60), SearchSettings(beam=8, n_best=8, patience=0.1))
     assert len(found) == 8
     assert all(one.ended for one in found)
 
@@ -152,7 +154,7 @@ def test_of_equals_the_lower_token_of_the_better_row_comes_first() -> None:
 
         def reorder(self, rows: torch.Tensor) -> None: ...
 
-    found = beam(Indifferent(), opening(0, 0, room=2, end=()), SearchSettings(beam=3, n_best=3))
+    found = beam(Indifferent(), opening(0, 0, max_tokens=2, end=()), SearchSettings(beam=3, n_best=3))
     assert [[one.tokens for one in each] for each in found] == [[[0, 0], [0, 1], [0, 2]]] * 2
 
 
@@ -171,28 +173,32 @@ def test_limits_may_differ_and_nothing_is_a_text() -> None:
     rooms = [0, 1, 2, 5]
     how = SearchSettings(beam=3, n_best=3)
     babble = Babble(7, seed=9)
-    together = beam(babble.again(), opening(1, 2, 3, 4, room=rooms), how)
+    together = beam(babble.again(), opening(1, 2, 3, 4, max_tokens=rooms), how)
     alone = [
-        beam(babble.again(), opening(first, room=room), how)[0] for first, room in zip((1, 2, 3, 4), rooms, strict=True)
+        beam(babble.again(), opening(first, max_tokens=max_tokens), how)[0]
+        for first, max_tokens in zip((1, 2, 3, 4), rooms, strict=True)
     ]
     assert together == alone
     (nothing,) = together[0]
-    assert (nothing.tokens, nothing.score, nothing.log_probability, nothing.ended) == ([], 0.0, 0.0, False)
-    assert all(len(said_with_end(one)) <= room for room, each in zip(rooms, together, strict=True) for one in each)
+    assert (nothing.tokens, nothing.score, nothing.log_prob, nothing.ended) == ([], 0.0, 0.0, False)
+    assert all(
+        len(said_with_end(one)) <= max_tokens for max_tokens, each in zip(rooms, together, strict=True) for one in each
+    )
 
 
 def test_without_room_no_step_is_made() -> None:
     babble = Babble(7, seed=9)
-    assert [[one.tokens for one in each] for each in beam(babble, opening(1, 2, room=0), SearchSettings(beam=3))] == [
-        [[]]
-    ] * 2
-    assert beam(babble, opening(1, room=9), SearchSettings(beam=3, max_new=0))[0][0].tokens == []
+    assert [
+        [one.tokens for one in each] for each in beam(babble, opening(1, 2, max_tokens=0), SearchSettings(beam=3))
+    ] == [[[]]] * 2
+    assert beam(babble, opening(1, max_tokens=9), SearchSettings(beam=3, max_tokens=0))[0][0].tokens == []
     assert babble.rows == []
 
 
 def test_no_sentences_no_hypotheses() -> None:
     assert (
-        beam(Babble(4, 0), Prompts(first_BL=torch.zeros(0, 1, dtype=torch.long), room=4), SearchSettings(beam=2)) == []
+        beam(Babble(4, 0), Prompts(ids_BL=torch.zeros(0, 1, dtype=torch.long), max_tokens=4), SearchSettings(beam=2))
+        == []
     )
 
 
@@ -201,22 +207,22 @@ def test_ragged_prefixes_are_said_first_and_counted(width: int) -> None:
     prefixes = [[], [3], [2, 2, 5], [1, 4, 1, 0]]
     how = SearchSettings(beam=width, n_best=width)
     babble = Babble(6, seed=4)
-    together = beam(babble.again(), opening(1, 1, 1, 1, room=6, prefixes=prefixes, never=[5]), how)
+    together = beam(babble.again(), opening(1, 1, 1, 1, max_tokens=6, prefixes=prefixes, suppressed=[5]), how)
     for prefix, found in zip(prefixes, together, strict=True):
-        assert beam(babble.again(), opening(1, room=6, prefixes=[prefix], never=[5]), how) == [found]
+        assert beam(babble.again(), opening(1, max_tokens=6, prefixes=[prefix], suppressed=[5]), how) == [found]
         for one in found:
             said = said_with_end(one)
             assert said[: len(prefix)] == prefix
             assert 5 not in said[len(prefix) :]
             own = [babble.log_probabilities([1, *said[:i]])[token] for i, token in enumerate(said)]
-            assert one.token_log_probabilities == pytest.approx(own, abs=1e-5)
+            assert one.log_probs == pytest.approx(own, abs=1e-5)
             assert one.score == pytest.approx(how.score(sum(own), len(own)), rel=1e-5, abs=1e-6)
     assert [one.tokens for one in together[3]] == [[1, 4, 1]], "a prefix that ends is the whole text"
 
 
 def test_two_end_tokens_do_not_make_two_texts() -> None:
     how = SearchSettings(beam=9, n_best=9)
-    for found in beam(Babble(5, seed=8), opening(1, 2, 3, room=4, end=(0, 4)), how):
+    for found in beam(Babble(5, seed=8), opening(1, 2, 3, max_tokens=4, end=(0, 4)), how):
         texts = [tuple(one.tokens) for one in found]
         assert len(set(texts)) == len(texts) == 9
         assert {one.end for one in found if one.ended} <= {0, 4}
@@ -224,30 +230,28 @@ def test_two_end_tokens_do_not_make_two_texts() -> None:
 
 def test_when_everything_is_forbidden_the_text_stops_there() -> None:
     how = SearchSettings(beam=3, n_best=2, no_repeat_ngram=1)
-    for width, never in itertools.product((1, 3), ([], [0])):
+    for width, suppressed in itertools.product((1, 3), ([], [0])):
         how = SearchSettings(beam=width, no_repeat_ngram=1)
-        ((found,),) = beam(Babble(4, seed=1), opening(1, room=9, never=never), how)
-        assert len(found.tokens) <= 2 if never else 3
-        assert found.ended == (not never)
-    ((stuck,),) = beam(Babble(2, seed=1), opening(1, room=9), SearchSettings(beam=3), rules=[forbid([0, 1])])
+        ((found,),) = beam(Babble(4, seed=1), opening(1, max_tokens=9, suppressed=suppressed), how)
+        assert len(found.tokens) <= 2 if suppressed else 3
+        assert found.ended == (not suppressed)
+    ((stuck,),) = beam(Babble(2, seed=1), opening(1, max_tokens=9), SearchSettings(beam=3), rules=[suppress([0, 1])])
     assert (stuck.tokens, stuck.score, stuck.ended) == ([], 0.0, False)
 
 
 def test_the_minimum_length_is_kept_and_the_score_is_the_models() -> None:
-    how = SearchSettings(beam=4, n_best=4, min_new=5, length_penalty=0.6, length_form="paper")
-    for found in beam(Babble(5, seed=6), opening(1, 2, 3, room=9), how):
+    how = SearchSettings(beam=4, n_best=4, min_tokens=5, length_penalty=0.6, length_form="paper")
+    for found in beam(Babble(5, seed=6), opening(1, 2, 3, max_tokens=9), how):
         assert all(len(one.tokens) >= 5 for one in found)
         for one in found:
-            assert one.score == pytest.approx(
-                how.score(one.log_probability, len(said_with_end(one))), rel=1e-5, abs=1e-6
-            )
+            assert one.score == pytest.approx(how.score(one.log_prob, len(said_with_end(one))), rel=1e-5, abs=1e-6)
 
 
 def test_penalties_move_the_score_but_not_the_log_probabilities() -> None:
     how = SearchSettings(beam=4, repetition_penalty=1.5, presence_penalty=0.3, frequency_penalty=0.2)
     babble = Babble(5, seed=6)
-    ((found,),) = beam(babble.again(), opening(1, room=9), how)
+    ((found,),) = beam(babble.again(), opening(1, max_tokens=9), how)
     said = said_with_end(found)
     own = [babble.log_probabilities([1, *said[:i]])[token] for i, token in enumerate(said)]
-    assert found.token_log_probabilities == pytest.approx(own, abs=1e-5)
-    assert found.score < how.score(found.log_probability, len(said))
+    assert found.log_probs == pytest.approx(own, abs=1e-5)
+    assert found.score < how.score(found.log_prob, len(said))

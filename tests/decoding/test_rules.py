@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.request import NOTHING, Prompts
+from regard.decoding.request import NO_TOKEN, Prompts
 from regard.decoding.settings import SearchSettings
 
 NO = -math.inf
@@ -20,7 +20,7 @@ def row(*values: float) -> Tensor:
 
 def test_repetition_divides_what_is_positive_and_multiplies_what_is_negative() -> None:
     logits = torch.tensor([[2.0, -2.0, 4.0, -4.0], [2.0, -2.0, 4.0, -4.0]])
-    seen = torch.tensor([[0, 1, 0], [NOTHING, NOTHING, 2]])
+    seen = torch.tensor([[0, 1, 0], [NO_TOKEN, NO_TOKEN, 2]])
     assert rules.repetition(2.0)(logits, seen).tolist() == [[1.0, -4.0, 4.0, -4.0], [2.0, -2.0, 2.0, -4.0]]
 
 
@@ -46,9 +46,9 @@ def test_presence_asks_only_whether_it_was_said() -> None:
         (4, [1, 1, 1, 1], {1}),
         (4, [1, 1, 1], set()),
         (2, [], set()),
-        (2, [NOTHING, NOTHING, 1], set()),
-        (2, [NOTHING, 1, 1], {1}),
-        (3, [NOTHING, NOTHING, 2, NOTHING, NOTHING], set()),  # padding is no token that could come again
+        (2, [NO_TOKEN, NO_TOKEN, 1], set()),
+        (2, [NO_TOKEN, 1, 1], {1}),
+        (3, [NO_TOKEN, NO_TOKEN, 2, NO_TOKEN, NO_TOKEN], set()),  # padding is no token that could come again
     ],
 )
 def test_no_repeat_ngram(n: int, seen: list[int], banned: set[int]) -> None:
@@ -57,11 +57,11 @@ def test_no_repeat_ngram(n: int, seen: list[int], banned: set[int]) -> None:
 
 
 def test_forbid() -> None:
-    assert rules.forbid([0, 2])(row(1, 2, 3), torch.zeros(1, 0)).tolist() == [[NO, 2.0, NO]]
+    assert rules.suppress([0, 2])(row(1, 2, 3), torch.zeros(1, 0)).tolist() == [[NO, 2.0, NO]]
 
 
 def test_min_new_forbids_the_end_until_enough_was_said() -> None:
-    rule = rules.min_new(2, [0], after=3)
+    rule = rules.min_tokens(2, [0], after=3)
     for said, first in ((0, NO), (1, NO), (2, 1.0), (3, 1.0)):
         assert rule(row(1, 2), torch.zeros(1, 3 + said)).tolist() == [[first, 2.0]]
 
@@ -97,7 +97,7 @@ def test_a_filter_always_leaves_something() -> None:
 
 
 def test_the_order_can_be_read_off_the_list() -> None:
-    opening = Prompts(first_BL=torch.zeros(1, 2, dtype=torch.long), room=9, end=[1], never=[3])
+    opening = Prompts(ids_BL=torch.zeros(1, 2, dtype=torch.long), max_tokens=9, end=[1], suppressed=[3])
     everything = SearchSettings(
         temperature=0.5,
         top_k=3,
@@ -107,13 +107,13 @@ def test_the_order_can_be_read_off_the_list() -> None:
         frequency_penalty=0.1,
         presence_penalty=0.1,
         no_repeat_ngram=2,
-        min_new=1,
+        min_tokens=1,
     )
-    *changes, never, not_yet = rules.rules_for(everything, opening)
+    *changes, suppressed, not_yet = rules.rules_for(everything, opening)
     names = [rule.__qualname__.split(".")[0] for rule in changes]
     assert names == ["repetition", "frequency", "presence", "no_repeat_ngram"]
-    assert (never, not_yet) == (rules.forbid([3]), rules.min_new(1, [1], after=2))
-    assert [rule.__qualname__.split(".")[0] for rule in rules.drawing_rules(everything)] == [
+    assert (suppressed, not_yet) == (rules.suppress([3]), rules.min_tokens(1, [1], after=2))
+    assert [rule.__qualname__.split(".")[0] for rule in rules.sampling_rules(everything)] == [
         "temperature",
         "top_k",
         "top_p",
@@ -122,8 +122,8 @@ def test_the_order_can_be_read_off_the_list() -> None:
 
 
 def test_unless_asked_there_are_no_rules() -> None:
-    assert rules.rules_for(SearchSettings(), Prompts(first_BL=torch.zeros(1, 1), room=1)) == []
-    assert rules.drawing_rules(SearchSettings(temperature=1.0)) == []
+    assert rules.rules_for(SearchSettings(), Prompts(ids_BL=torch.zeros(1, 1), max_tokens=1)) == []
+    assert rules.sampling_rules(SearchSettings(temperature=1.0)) == []
 
 
 hf = pytest.importorskip("transformers", reason="the second opinion is not installed")
@@ -138,8 +138,8 @@ THEIRS = {
     "no_repeat 1": (rules.no_repeat_ngram(1), hf.NoRepeatNGramLogitsProcessor(1)),
     "no_repeat 2": (rules.no_repeat_ngram(2), hf.NoRepeatNGramLogitsProcessor(2)),
     "no_repeat 3": (rules.no_repeat_ngram(3), hf.NoRepeatNGramLogitsProcessor(3)),
-    "forbid": (rules.forbid([4, 9]), hf.NoBadWordsLogitsProcessor([[4], [9]])),
-    "min_new": (rules.min_new(9, [3], 17), hf.MinNewTokensLengthLogitsProcessor(17, 9, [3])),
+    "suppress": (rules.suppress([4, 9]), hf.NoBadWordsLogitsProcessor([[4], [9]])),
+    "min_tokens": (rules.min_tokens(9, [3], 17), hf.MinNewTokensLengthLogitsProcessor(17, 9, [3])),
 }
 
 

@@ -9,15 +9,15 @@ from regard.decoding.settings import SearchSettings
 END = (0,)
 
 
-def opening(*firsts: int, room: int = 9, **more: object) -> Prompts:
-    return Prompts(first_BL=torch.tensor(firsts)[:, None], room=room, end=END, **more)  # type: ignore[arg-type]
+def opening(*firsts: int, max_tokens: int = 9, **more: object) -> Prompts:
+    return Prompts(ids_BL=torch.tensor(firsts)[:, None], max_tokens=max_tokens, end=END, **more)  # type: ignore[arg-type]
 
 
 def test_samples_are_as_frequent_as_they_are_likely() -> None:
     stats = pytest.importorskip("scipy.stats")
     babble, many = Babble(6, seed=1, spread=1.0), 4096
     firsts, copies = 8, 512
-    how = SearchSettings(temperature=1.0, n_best=copies, seed=3, max_new=1)
+    how = SearchSettings(temperature=1.0, n_best=copies, seed=3, max_tokens=1)
     seeds = [seed_for(how.seed, [i]) for i in range(firsts)]
     found = sample(babble, opening(*[5] * firsts, seeds=seeds), how)
     counts = torch.zeros(6)
@@ -32,7 +32,7 @@ def test_pairs_of_tokens_are_as_frequent_as_they_are_likely() -> None:
     """The second draw of a text does not hang on its first."""
     stats = pytest.importorskip("scipy.stats")
     babble, copies = Babble(4, seed=2, spread=0.7), 1000
-    how = SearchSettings(temperature=1.0, n_best=copies, seed=1, max_new=2)
+    how = SearchSettings(temperature=1.0, n_best=copies, seed=1, max_tokens=2)
     seeds = [seed_for(how.seed, [i]) for i in range(4)]
     found = [one for each in sample(babble, opening(2, 2, 2, 2, seeds=seeds), how) for one in each]
     said = [tuple(said_with_end(one)) for one in found]
@@ -48,16 +48,18 @@ def test_pairs_of_tokens_are_as_frequent_as_they_are_likely() -> None:
 
 def test_a_sample_does_not_depend_on_its_neighbours() -> None:
     babble, how = Babble(9, seed=4), SearchSettings(temperature=1.2, top_p=0.95, seed=11, n_best=3)
-    together = sample(babble.again(), opening(1, 2, 3, 4, room=[7, 3, 0, 12]), how)
-    for first, room, found in zip((1, 2, 3, 4), (7, 3, 0, 12), together, strict=True):
-        assert sample(babble.again(), opening(first, room=room), how) == [found]
-    again = sample(babble.again(), opening(4, 1, room=[12, 7]), how)
+    together = sample(babble.again(), opening(1, 2, 3, 4, max_tokens=[7, 3, 0, 12]), how)
+    for first, max_tokens, found in zip((1, 2, 3, 4), (7, 3, 0, 12), together, strict=True):
+        assert sample(babble.again(), opening(first, max_tokens=max_tokens), how) == [found]
+    again = sample(babble.again(), opening(4, 1, max_tokens=[12, 7]), how)
     assert again == [together[3], together[0]]
 
 
 def test_a_longer_limit_goes_on_where_the_shorter_stopped() -> None:
-    babble, how = Babble(9, seed=4), SearchSettings(temperature=1.0, seed=2, min_new=20)
-    short, long = (sample(babble.again(), opening(1, room=room), how)[0][0].tokens for room in (5, 20))
+    babble, how = Babble(9, seed=4), SearchSettings(temperature=1.0, seed=2, min_tokens=20)
+    short, long = (
+        sample(babble.again(), opening(1, max_tokens=max_tokens), how)[0][0].tokens for max_tokens in (5, 20)
+    )
     assert long[:5] == short
     assert len(long) == 20
 
@@ -107,13 +109,15 @@ def test_log_probabilities_are_the_models_own() -> None:
     for first, (found,) in zip((1, 2, 3), sample(babble, opening(1, 2, 3), how), strict=True):
         said = said_with_end(found)
         own = [babble.log_probabilities([first, *said[:i]])[token] for i, token in enumerate(said)]
-        assert found.token_log_probabilities == pytest.approx(own, abs=1e-5)
+        assert found.log_probs == pytest.approx(own, abs=1e-5)
         assert found.score == pytest.approx(sum(own) / len(own), rel=1e-5, abs=1e-6)
 
 
 def test_texts_that_are_done_cost_nothing_more() -> None:
     babble = Babble(4, seed=4)
-    sample(babble, opening(1, 2, 3, room=[9, 1, 0]), SearchSettings(temperature=1.0, seed=5, n_best=4, min_new=9))
+    sample(
+        babble, opening(1, 2, 3, max_tokens=[9, 1, 0]), SearchSettings(temperature=1.0, seed=5, n_best=4, min_tokens=9)
+    )
     assert babble.rows == [3, *[4] * 8]
 
 
@@ -127,7 +131,7 @@ def test_prefixes_are_said_first() -> None:
 
 def test_when_everything_is_forbidden_the_text_stops_there() -> None:
     how = SearchSettings(temperature=1.0, seed=1, no_repeat_ngram=1)
-    ((found,),) = sample(Babble(4, 1), opening(1, never=[0]), how)
+    ((found,),) = sample(Babble(4, 1), opening(1, suppressed=[0]), how)
     assert sorted(found.tokens) == [2, 3]
     assert not found.ended
 

@@ -42,9 +42,9 @@ from regard.errors import ConfigError
         ({"beam": 2, "presence_penalty": -0.1}, "cannot reward repetition"),
         ({"beam": 2, "frequency_penalty": -0.1}, "cannot reward repetition"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram must be in"),
-        ({"min_new": 5, "max_new": 4}, "min_new 5 is more than max_new 4"),
-        ({"max_new": -1}, "max_new must be in"),
-        ({"max_new": 10**9}, "max_new must be in"),
+        ({"min_tokens": 5, "max_tokens": 4}, "min_tokens 5 is more than max_tokens 4"),
+        ({"max_tokens": -1}, "max_tokens must be in"),
+        ({"max_tokens": 10**9}, "max_tokens must be in"),
         ({"seed": -1}, "seed must be in"),
         ({"seed": 2**64}, "seed must be in"),
     ],
@@ -55,7 +55,7 @@ def test_what_cannot_be_is_refused_by_name(settings: dict[str, Any], complaint: 
 
 
 def test_a_file_can_hold_it() -> None:
-    settings = SearchSettings(beam=4, n_best=2, length_form="paper", length_penalty=0.6, patience=2.0, max_new=10)
+    settings = SearchSettings(beam=4, n_best=2, length_form="paper", length_penalty=0.6, patience=2.0, max_tokens=10)
     assert from_table(SearchSettings, to_table(settings), "here") == settings
     assert from_table(SearchSettings, {"length_penalty": 1}, "here") == SearchSettings()
     with pytest.raises(ConfigError, match="here: unknown key 'beams' - did you mean 'beam'"):

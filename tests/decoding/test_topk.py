@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.request import NOTHING
+from regard.decoding.request import NO_TOKEN
 from regard.decoding.topk import CHUNK, NextTokenScores, best, best_of_many
 from regard.errors import ModelError
 
@@ -17,11 +17,11 @@ NO = -math.inf
 same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
 
 
-def everything(weighed: NextTokenScores) -> tuple[torch.Tensor, torch.Tensor]:
+def everything(scores: NextTokenScores) -> tuple[torch.Tensor, torch.Tensor]:
     """Each token's own and ruled log-probability, (R, V)."""
-    rows, vocab = weighed.ruled_logits().shape
+    rows, vocab = scores.ruled_logits().shape
     at = torch.meshgrid(torch.arange(rows), torch.arange(vocab), indexing="ij")
-    return weighed.own(*at), weighed.ruled(*at)
+    return scores.log_probs(*at), scores.ruled_log_probs(*at)
 
 
 def by_sorting(values: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -41,12 +41,12 @@ def test_the_best_of_many_are_the_first_of_the_sorted(count: int, vocab: int, ro
 
 @same_each_time
 @given(st.integers(1, 5), st.integers(10, 3000), st.sets(st.integers(0, 9), max_size=9), st.integers(0, 10**6))
-def test_forbidden_tokens_are_not_among_the_best(count: int, vocab: int, never: set[int], seed: int) -> None:
+def test_forbidden_tokens_are_not_among_the_best(count: int, vocab: int, suppressed: set[int], seed: int) -> None:
     logits = torch.randn(3, vocab, generator=torch.Generator().manual_seed(seed))
     logits[:, :10] += 3.0
-    weighed = NextTokenScores(logits, torch.zeros(3, 0), [rules.forbid(sorted(never))], None, wanted=count)
-    values, tokens = weighed.best(count)
-    left = logits.log_softmax(-1).index_fill(1, torch.tensor(sorted(never), dtype=torch.long), NO)
+    scores = NextTokenScores(logits, torch.zeros(3, 0), [rules.suppress(sorted(suppressed))], None, count=count)
+    values, tokens = scores.best(count)
+    left = logits.log_softmax(-1).index_fill(1, torch.tensor(sorted(suppressed), dtype=torch.long), NO)
     expected, places = by_sorting(left, count)
     assert torch.equal(tokens[values > NO], places[expected > NO])
     assert_close(values, expected)
@@ -54,7 +54,7 @@ def test_forbidden_tokens_are_not_among_the_best(count: int, vocab: int, never: 
 
 def test_what_is_only_forbidden_leaves_the_rest_as_it_was() -> None:
     logits = torch.tensor([[1.0, 2.0, 3.0]])
-    own, ruled = everything(NextTokenScores(logits, torch.zeros(1, 0), [rules.forbid([1])], None, wanted=1))
+    own, ruled = everything(NextTokenScores(logits, torch.zeros(1, 0), [rules.suppress([1])], None, count=1))
     assert_close(own, logits.log_softmax(-1))
     assert ruled[0, 0] == own[0, 0]
     assert ruled[0, 1] == NO
@@ -64,8 +64,8 @@ def test_what_is_only_forbidden_leaves_the_rest_as_it_was() -> None:
 
 def test_what_is_forced_is_said_even_if_it_is_forbidden() -> None:
     logits = torch.zeros(3, 4)
-    forced = torch.tensor([2, NOTHING, 1])
-    own, ruled = everything(NextTokenScores(logits, torch.zeros(3, 0), [rules.forbid([1])], forced, wanted=1))
+    forced = torch.tensor([2, NO_TOKEN, 1])
+    own, ruled = everything(NextTokenScores(logits, torch.zeros(3, 0), [rules.suppress([1])], forced, count=1))
     assert (ruled > NO).tolist() == [
         [False, False, True, False],
         [True, False, True, True],
@@ -76,5 +76,5 @@ def test_what_is_forced_is_said_even_if_it_is_forbidden() -> None:
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_broken_logits_are_an_error_and_no_text(broken: float) -> None:
-    with pytest.raises(ModelError, match="no finite"):
-        NextTokenScores(torch.tensor([[0.0, broken]]), torch.zeros(1, 0), [], None, wanted=1)
+    with pytest.raises(ModelError, match="not finite"):
+        NextTokenScores(torch.tensor([[0.0, broken]]), torch.zeros(1, 0), [], None, count=1)

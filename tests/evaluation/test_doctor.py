@@ -18,7 +18,7 @@ Pairs = list[tuple[str, str]]
 
 
 def test_from_a_beam() -> None:
-    base = SearchSettings(beam=4, length_penalty=0.6, length_form="paper", max_new=12)
+    base = SearchSettings(beam=4, length_penalty=0.6, length_form="paper", max_tokens=12)
     found = searches(base)
     assert [(about, change) for about, change, _ in found] == [
         ("beam", "beam 1"),
@@ -78,7 +78,7 @@ def test_each_search_is_made_once(toy: TranslationModel, pairs: Pairs, monkeypat
 
     monkeypatch.setattr(doctor, "translate", counted)
     sources, references = (list(side) for side in zip(*pairs, strict=True))
-    base = SearchSettings(beam=2, max_new=6)
+    base = SearchSettings(beam=2, max_tokens=6)
     outputs = translate(toy, sources, base).texts
     steps: list[tuple[int, int]] = []
     found = examine(
@@ -92,7 +92,7 @@ def test_each_search_is_made_once(toy: TranslationModel, pairs: Pairs, monkeypat
     assert steps[-1] == (24, 24)
     assert steps == sorted(steps)
     by_change = {line.change: line for line in found.lines}
-    greedy = translate(toy, sources, SearchSettings(max_new=6)).texts
+    greedy = translate(toy, sources, SearchSettings(max_tokens=6)).texts
     assert by_change["beam 1"].figure == bleu(greedy, references)
     assert any(note.startswith("averaging") for note in found.notes)
 
@@ -100,8 +100,8 @@ def test_each_search_is_made_once(toy: TranslationModel, pairs: Pairs, monkeypat
 def test_translations_are_those_of_the_model(toy: TranslationModel, pairs: Pairs) -> None:
     sources = [pairs[0][0], "", pairs[2][0], "  ", *[source for source, _ in pairs] * 10]
     ticks: list[int] = []
-    found = translate(toy, sources, SearchSettings(beam=2, max_new=6), ticks.append)
-    expected = [toy.translate(source, beam=2, max_new=6) if source.strip() else "" for source in sources]
+    found = translate(toy, sources, SearchSettings(beam=2, max_tokens=6), ticks.append)
+    expected = [toy.translate(source, beam=2, max_tokens=6) if source.strip() else "" for source in sources]
     assert found.texts == [text.replace("\n", " ").replace("\r", " ") for text in expected]
     assert ticks[-1] == len(sources)
     assert found.tokens <= 42 * 6
@@ -118,8 +118,8 @@ def test_the_language_that_is_asked_for(toy: TranslationModel) -> None:
         translate(toy, ["Fish!"], SearchSettings(), to="fr")
     tag = toy.tokenizer.id_of(">>de<<")
     assert toy.source_ids("Fish!", "de") == [tag, *toy.tokenizer.encode("Fish!")]
-    found = translate(toy, ["Fish!", ""], SearchSettings(max_new=6), to="de")
-    assert found.texts == [toy.translate("Fish!", max_new=6, to="de").replace("\n", " ").replace("\r", " "), ""]
+    found = translate(toy, ["Fish!", ""], SearchSettings(max_tokens=6), to="de")
+    assert found.texts == [toy.translate("Fish!", max_tokens=6, to="de").replace("\n", " ").replace("\r", " "), ""]
 
 
 def test_not_every_model_translates(toy: TranslationModel) -> None:

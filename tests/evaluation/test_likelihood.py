@@ -61,13 +61,13 @@ def test_the_perplexity_of_a_uniform_model_is_its_vocabulary(toy: TranslationMod
 def test_the_search_reports_the_same(toy: TranslationModel, pairs: Pairs, beam: int) -> None:
     """The same tokens have the same log-probabilities, found by a search or given."""
     sources = [source for source, _ in pairs]
-    for source, found in zip(sources, toy.translations(sources, beam=beam, n_best=beam, max_new=8), strict=True):
+    for source, found in zip(sources, toy.translations(sources, beam=beam, n_best=beam, max_tokens=8), strict=True):
         for one in found:
             ids = [toy.tokenizer.id_of(piece) for piece in one.pieces]
             ids = ids + [toy.tokenizer.end] * one.ended
             (again,) = score_tokens(toy, [toy.tokenizer.encode(source)], [ids])
             assert again.ended == one.ended
-            assert again.token_log_probabilities == pytest.approx(one.piece_log_probabilities, abs=1e-4)
+            assert again.log_probs == pytest.approx(one.piece_log_probabilities, abs=1e-4)
             assert again.log_probability == pytest.approx(one.log_probability, abs=1e-3)
 
 
@@ -77,7 +77,7 @@ def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pair
     tag = toy.tokenizer.id_of(">>de<<")
     assert tag is not None
     (expected,) = score_tokens(toy, [[tag, *toy.tokenizer.encode(source)]], [toy.tokenizer.encode_target(target)])
-    assert found.log_probabilities == expected.token_log_probabilities
+    assert found.log_probabilities == expected.log_probs
     assert found.log_probability != next(likelihoods(toy, [pairs[0]])).log_probability
 
 

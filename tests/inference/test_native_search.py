@@ -7,7 +7,7 @@ import torch
 
 from regard.inference.native import kernels
 from regard.inference.native.search import NativeSearch, RawHypothesis, SearchParams
-from regard.inference.native_step import compile_network
+from regard.inference.native_model import NativeModel
 from regard.models.config import Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
@@ -24,18 +24,19 @@ def search(request: pytest.FixtureRequest) -> Iterator[NativeSearch]:
     initialize(network, seed=1)
     with torch.no_grad():
         network.target.tokens.weight.mul_(3.0)  # surer of its tokens, so that requests end at different lengths
-    model = compile_network(network)
+    model = NativeModel.of_network(network)
+    assert model is not None
     params = SearchParams(
         start=1,
         ends=(2,),
         suppressed=(0,),
-        min_new=0,
+        min_tokens=0,
         beam=request.param,
         n_best=request.param,
         length_penalty=1.0,
         paper_length_penalty=False,
     )
-    made = NativeSearch(model.reader(16), model.writer(MAX_TOKENS), params)
+    made = NativeSearch(model.native_encoder(16), model.decoder_io(MAX_TOKENS), params)
     yield made
     made.close()
 

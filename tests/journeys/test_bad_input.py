@@ -163,12 +163,12 @@ def test_a_file_is_not_read_and_written(regard: Run, folders: Folders, tmp_path:
     ("given", "expected"),
     [
         ("--length-penalty 99", "--length-penalty must be in -10.0 … 10.0, not 99.0"),
-        ("--max-new 0", "--max-new must be at least 1, not 0"),
+        ("--max-tokens 0", "--max-tokens must be at least 1, not 0"),
         ("--beam 0", "--beam must be in 1 … 1,024, not 0"),
         ("--top-p 0.5", "--top-p is for sampling; give a temperature above 0 as well"),
         ("--beam 3 --temperature 0.5", "--beam 3 and --temperature 0.5: search or sample, not both"),
         ("--n-best 3 --beam 2", "--n-best 3 of a beam of 2; widen the beam, or sample"),
-        ("--min-new 15", "--min-new 15 is more than max_new 12"),  # the model's setting
+        ("--min-tokens 15", "--min-tokens 15 is more than max_tokens 12"),  # the model's setting
     ],
 )
 def test_errors_name_the_options(regard: Run, folders: Folders, given: str, expected: str) -> None:

@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "train.batch_tokens": 256,
         "train.warmup": 3,
         "train.average": 2,
-        "decode.max_new": 8,
+        "decode.max_tokens": 8,
         "tokenizer.vocab": 400,
     }
     for side in ("en", "de"):  # validation decodes all of it, and an untrained model does not end its sentences
@@ -90,7 +90,7 @@ def test_as_text(regard: Run, folders: Folders, test_set: tuple[str, str]) -> No
 
 def test_singular_nouns(regard: Run, folders: Folders, tmp_path: Path) -> None:
     write(tmp_path / "one", ["Ich"])
-    shown = regard("evaluate", "one", "one", "-m", folders["translator"], "--max-new", "1").stdout
+    shown = regard("evaluate", "one", "one", "-m", folders["translator"], "--max-tokens", "1").stdout
     assert shown.startswith("1 sentence, ")
     assert "(1 pair, " in shown
     assert "1 word)" in shown

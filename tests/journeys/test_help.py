@@ -46,7 +46,7 @@ def test_every_verb_is_listed_with_its_options(regard: Run) -> None:
 
 
 def test_every_search_setting_is_an_option() -> None:
-    internal = {"favour"}
+    internal = {"boost"}
     assert set(SEARCH_OPTIONS) == {field.name for field in fields(SearchSettings)} - internal
 
 
@@ -59,7 +59,7 @@ def test_a_text_may_begin_with_a_dash(regard: Run, folders: Folders) -> None:
     assert regard("translate", "I ate.", LIST, *translator).stdout == expected
     assert regard("translate", *translator, "I ate.", LIST).stdout == expected
     assert regard("translate", *translator, "I ate.", "--", LIST).stdout == expected
-    model = ("-m", folders["writer"], "--max-new", "3")
+    model = ("-m", folders["writer"], "--max-tokens", "3")
     assert regard("generate", LIST, *model).stdout.startswith(LIST)
     assert regard("generate", *model, "--", "--beam").stdout.startswith("--beam")
 

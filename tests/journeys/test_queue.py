@@ -35,7 +35,7 @@ def test_a_line_of_ten_thousand_tokens_is_one_clear_line(regard: Run, folders: F
 
 @pytest.mark.parametrize("beam", ["64", "65", "500"])
 def test_a_beam_wider_than_the_vocabulary(regard: Run, folders: Folders, beam: str) -> None:
-    options = ("--beam", beam, "--n-best", "3", "--max-new", "3")
+    options = ("--beam", beam, "--n-best", "3", "--max-tokens", "3")
     lines = regard(
         "translate", "--as-is", "-m", folders["translator"], *options, stdin="dog\nriver"
     ).stdout.splitlines()
@@ -44,5 +44,5 @@ def test_a_beam_wider_than_the_vocabulary(regard: Run, folders: Folders, beam: s
 
 @pytest.mark.parametrize("length", ["0", "-3"])
 def test_a_length_below_one_is_one_clear_line(regard: Run, folders: Folders, length: str) -> None:
-    done = regard("translate", "--as-is", "-m", folders["translator"], "--max-new", length, stdin="dog", code=2)
-    assert done.stderr == f"regard: --max-new must be at least 1, not {length}\n"
+    done = regard("translate", "--as-is", "-m", folders["translator"], "--max-tokens", length, stdin="dog", code=2)
+    assert done.stderr == f"regard: --max-tokens must be at least 1, not {length}\n"

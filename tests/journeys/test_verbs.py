@@ -19,17 +19,17 @@ def test_translate_keeps_lines(regard: Run, folders: Folders) -> None:
 
 
 def test_generate_begins_with_the_prompt(regard: Run, folders: Folders) -> None:
-    out = regard("generate", "I ate", "-m", folders["writer"], "--max-new", "5").stdout
+    out = regard("generate", "I ate", "-m", folders["writer"], "--max-tokens", "5").stdout
     assert out.startswith("I ate")
     assert len(out.strip()) > len("I ate")
 
 
 def test_generate_from_nothing(regard: Run, folders: Folders) -> None:
-    assert regard("generate", "-m", folders["writer"], "--max-new", "5").stdout.strip()
+    assert regard("generate", "-m", folders["writer"], "--max-tokens", "5").stdout.strip()
 
 
 def test_generate_prints_all_of_the_n_best(regard: Run, folders: Folders) -> None:
-    model = ("-m", folders["writer"], "--max-new", "5")
+    model = ("-m", folders["writer"], "--max-tokens", "5")
     one = regard("generate", "I ate", *model, "--beam", "3").stdout
     lines = regard("generate", "I ate", *model, "--beam", "3", "--n-best", "3").stdout.splitlines()
     assert len(lines) == 3
@@ -116,5 +116,7 @@ def test_convert_there_and_back(regard: Run, folders: Folders, tmp_path: Path) -
         else:
             regard("convert", folders[name], back)
         assert {path.name for path in back.iterdir()} >= {"config.json", "model.safetensors", "generation_config.json"}
-        outputs = [regard(task, "The bank.", "-m", folder, "--max-new", "8").stdout for folder in (folders[name], back)]
+        outputs = [
+            regard(task, "The bank.", "-m", folder, "--max-tokens", "8").stdout for folder in (folders[name], back)
+        ]
         assert outputs[0] == outputs[1]

@@ -36,17 +36,19 @@ MORE = 1.5
 class Translating:
     def __init__(self, pair: Pair, ids_BS: Tensor, present_BS: Tensor, *, as_log_probabilities: bool) -> None:
         self.network = pair.ours.network
-        self.cache, self.memory = self.network.new_cache(), self.network.encode(ids_BS, present_BS)
+        self.memory = self.network.encode(ids_BS, present_BS)
+        self.ids_RL = torch.zeros(len(ids_BS), 0, dtype=torch.long)
         self.as_log_probabilities = as_log_probabilities
 
     def __call__(self, ids_RL: Tensor) -> Tensor:
-        logits_RV: Tensor = self.network.decode(ids_RL, self.memory, cache=self.cache)[:, -1]
+        self.ids_RL = torch.cat((self.ids_RL, ids_RL), dim=1)
+        logits_RV: Tensor = self.network.decode(self.ids_RL, self.memory)[:, -1]
         logits_RV = logits_RV + MORE * (torch.arange(logits_RV.shape[1]) == END)
         return logits_RV.log_softmax(-1) if self.as_log_probabilities else logits_RV
 
     def reorder(self, rows_R: Tensor) -> None:
         self.memory = Memory(*(part[rows_R] for part in self.memory))
-        self.cache.reorder(rows_R)
+        self.ids_RL = self.ids_RL[rows_R]
 
 
 def theirs(pair: Pair, ids_BS: Tensor, present_BS: Tensor, **settings: Any) -> list[list[tuple[list[int], float]]]:
@@ -80,7 +82,7 @@ def theirs(pair: Pair, ids_BS: Tensor, present_BS: Tensor, **settings: Any) -> l
 
 def ours(pair: Pair, ids_BS: Tensor, present_BS: Tensor, how: SearchSettings) -> list[list[Hypothesis]]:
     step = Translating(pair, ids_BS, present_BS, as_log_probabilities=how.repetition_penalty != 1.0)
-    opening = Prompts(first_BL=torch.full((len(ids_BS), 1), PAD), room=ROOM, end=[END], never=[PAD])
+    opening = Prompts(ids_BL=torch.full((len(ids_BS), 1), PAD), max_tokens=ROOM, end=[END], suppressed=[PAD])
     return search(step, opening, how)
 
 
@@ -98,11 +100,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "narrow": ({"num_beams": 2, "num_return_sequences": 1}, {"beam": 2, "n_best": 1}),
     "no pair twice": ({"no_repeat_ngram_size": 2}, {"no_repeat_ngram": 2}),
     "no token twice": ({"no_repeat_ngram_size": 1}, {"no_repeat_ngram": 1}),
-    "at least": ({"min_new_tokens": 6}, {"min_new": 6}),
+    "at least": ({"min_new_tokens": 6}, {"min_tokens": 6}),
     "penalised": ({"repetition_penalty": 1.4}, {"repetition_penalty": 1.4}),
     "everything": (
         {"repetition_penalty": 1.2, "no_repeat_ngram_size": 3, "min_new_tokens": 4, "length_penalty": 0.6},
-        {"repetition_penalty": 1.2, "no_repeat_ngram": 3, "min_new": 4, "length_penalty": 0.6},
+        {"repetition_penalty": 1.2, "no_repeat_ngram": 3, "min_tokens": 4, "length_penalty": 0.6},
     ),
 }
 
@@ -175,6 +177,6 @@ def test_continuing(both: Both, name: str, beams: int) -> None:
             **rules,
         ).tolist()
         new = [row[ids_BL.shape[1] :] for row in rows]
-        opening = Prompts(first_BL=ids_BL, present_BL=present_BL, room=ROOM, end=[END], never=[PAD])
+        opening = Prompts(ids_BL=ids_BL, present_BL=present_BL, max_tokens=ROOM, end=[END], suppressed=[PAD])
         found = search(Continuing(pair, present_BL), opening, how)
         assert [said(one) for (one,) in found] == [row[: row.index(END) + 1] if END in row else row for row in new]

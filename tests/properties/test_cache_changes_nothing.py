@@ -1,4 +1,4 @@
-"""With a cache and without one, a decoder says the same: in pieces, after going back, and after reordering."""
+"""With a kv cache and without one a decoder gives the same logits: in pieces, and after reordering."""
 
 from collections.abc import Callable
 
@@ -25,19 +25,6 @@ def check_pieces(read: Read, cache: DecoderKVCache, batch: Batch, pieces: list[s
     assert cache.length == batch.ids_BL.shape[1]
 
 
-def check_going_back(
-    read: Read, cache: DecoderKVCache, batch: Batch, pieces: list[slice], back_to: int, seed: int
-) -> None:
-    """Read, read on with something else, forget that, and read what should have been read."""
-    whole = read(batch.ids_BL, batch.present_BL, None)
-    in_pieces(read, batch, cache, pieces)
-    wrong = random_ids(len(batch.ids_BL), 3, seed)
-    read(wrong, torch.ones_like(wrong, dtype=torch.bool), cache)
-    cache.trim(back_to)
-    rest = slice(back_to, None)
-    close(read(batch.ids_BL[:, rest], batch.present_BL[:, rest], cache), whole[:, rest])
-
-
 def check_reordering(
     read_rows: Callable[[Tensor], Read], cache: DecoderKVCache, batch: Batch, at: int, rows: Tensor
 ) -> None:
@@ -48,10 +35,6 @@ def check_reordering(
     read = read_rows(rows)
     whole = read(batch.ids_BL[rows], batch.present_BL[rows], None)
     close(read(batch.ids_BL[rows, at:], batch.present_BL[rows, at:], cache), whole[:, at:])
-
-
-def translating(model: Seq2Seq, memory: Memory) -> Read:
-    return lambda ids, present, cache: model.decode(ids, memory, present, cache)
 
 
 @st.composite
@@ -71,13 +54,6 @@ def test_decoder_in_pieces(model: Decoder, batch: Batch, data: st.DataObject) ->
 def test_decoder_token_by_token(model: Decoder, batch: Batch) -> None:
     pieces = [slice(t, t + 1) for t in range(batch.ids_BL.shape[1])]
     check_pieces(model, model.new_cache(), batch, pieces)
-
-
-@given(decoders(), batches(shortest=2), st.data(), seeds)
-def test_decoder_goes_back(model: Decoder, batch: Batch, data: st.DataObject, seed: int) -> None:
-    length = batch.ids_BL.shape[1]
-    back_to = data.draw(st.integers(0, length - 1))
-    check_going_back(model, model.new_cache(), batch, data.draw(cuts(length)), back_to, seed)
 
 
 @given(decoders(), batches(shortest=2), st.data())
@@ -100,32 +76,25 @@ def test_decoder_goes_on_after_padding_on_either_side(model: Decoder, batch: Bat
 
 
 @given(translators(), sources_and_targets(), st.data())
-def test_translator_in_pieces(model: Seq2Seq, pair: tuple[Batch, Batch], data: st.DataObject) -> None:
+def test_a_beam_cache_steps_like_teacher_forcing(
+    model: Seq2Seq, pair: tuple[Batch, Batch], data: st.DataObject
+) -> None:
+    """Rows of two groups step together, are doubled and leave; each has the logits of its whole text."""
     source, target = pair
     memory = model.encode(source.ids_BL, source.present_BL)
-    pieces = data.draw(cuts(target.ids_BL.shape[1]))
-    check_pieces(translating(model, memory), model.new_cache(), target, pieces)
-
-
-@given(translators(), sources_and_targets(), st.data(), seeds)
-def test_translator_goes_back(model: Seq2Seq, pair: tuple[Batch, Batch], data: st.DataObject, seed: int) -> None:
-    source, target = pair
-    memory, length = model.encode(source.ids_BL, source.present_BL), target.ids_BL.shape[1]
-    back_to = data.draw(st.integers(0, length - 1))
-    check_going_back(translating(model, memory), model.new_cache(), target, data.draw(cuts(length)), back_to, seed)
-
-
-@given(translators(), sources_and_targets(), st.data())
-def test_translator_reorders(model: Seq2Seq, pair: tuple[Batch, Batch], data: st.DataObject) -> None:
-    source, target = pair
-    memory = model.encode(source.ids_BL, source.present_BL)
-    at = data.draw(st.integers(1, target.ids_BL.shape[1] - 1))
-    rows = torch.tensor(data.draw(st.lists(st.integers(0, len(target.ids_BL) - 1), min_size=1, max_size=4)))
-
-    def read_rows(chosen: Tensor) -> Read:
-        return translating(model, Memory(memory.states_BSD[chosen], memory.present_BS[chosen]))
-
-    check_reordering(read_rows, model.new_cache(), target, at, rows)
+    count, length = target.ids_BL.shape
+    rows = torch.arange(count)
+    cache, other = model.beam_cache(memory), model.beam_cache(memory)
+    for t in range(length):
+        ids_R = torch.cat((target.ids_BL[rows, t], target.ids_BL[:, t]))
+        logits_RV = model.step(ids_R, [cache, other])
+        texts, chosen = torch.cat((target.ids_BL[rows], target.ids_BL)), torch.cat((rows, torch.arange(count)))
+        whole = model.decode(texts, Memory(memory.states_BSD[chosen], memory.present_BS[chosen]))
+        close(logits_RV, whole[:, t])
+        # rows of one text stay next to each other
+        kept = sorted(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=5)))
+        cache.reorder(torch.tensor(kept))
+        rows = rows[kept]
 
 
 @given(translators(), sources_and_targets())

@@ -1,6 +1,6 @@
-"""The engine finds what a plain search finds for each text alone: whatever else is under way, however many rows fit.
+"""The scheduler finds what a plain search finds for each text alone: whatever else is under way, however many rows fit.
 
-The plain search has a cache that is copied at each step; the engine's keys and values stay where they are.
+The plain search reads everything again at each step; the scheduler's kv caches are shared by many texts.
 """
 
 from collections.abc import Sequence
@@ -8,18 +8,21 @@ from collections.abc import Sequence
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import VOCAB, translators
-from test_search_properties import Translating, own_seeds, same, searches, start
+from small_models import CONTEXT, VOCAB, decoders, translators
+from test_search_properties import END, ROOM, START, Continuing, Translating, own_seeds, same, searches, start
 from torch import Tensor
 
-from regard.blocks.beam_cache import BeamCache
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import Prompts
 from regard.decoding.search import search
 from regard.decoding.settings import SearchSettings
-from regard.inference.scheduler import run
-from regard.inference.search_worker import Asked
-from regard.models import Seq2Seq
+from regard.inference.backend import SpecialTokens
+from regard.inference.requests import Request
+from regard.inference.scheduler import Scheduler
+from regard.inference.torch_backend import DecoderBackend, Seq2SeqBackend
+from regard.models import Decoder, Seq2Seq
+
+TOKENS = SpecialTokens(start=START, end=END, pad=0, suppressed=[START])
 
 
 @st.composite
@@ -29,25 +32,18 @@ def texts(draw: st.DrawFn) -> list[Tensor]:
     return [torch.tensor([row]) for row in rows]
 
 
-@torch.inference_mode()
+def requests(rows: Sequence[Tensor], hows: Sequence[SearchSettings]) -> list[Request]:
+    return [
+        Request(ids=row[0].tolist(), settings=how, max_tokens=min(ROOM, how.max_tokens or ROOM))
+        for row, how in zip(rows, hows, strict=True)
+    ]
+
+
 def together(
     model: Seq2Seq, rows: Sequence[Tensor], how: SearchSettings, fit: int, workers: int = 1
 ) -> list[list[Hypothesis]]:
-    seeds = own_seeds(list(rows), how)
-
-    def begin(numbers: Sequence[int]) -> tuple[BeamCache, Prompts]:
-        longest = max(rows[number].shape[1] for number in numbers)
-        ids, present = torch.zeros(len(numbers), longest, dtype=torch.long), torch.zeros(len(numbers), longest) > 0
-        for row, number in enumerate(numbers):
-            ids[row, : rows[number].shape[1]], present[row, : rows[number].shape[1]] = rows[number], True
-        memory = model.encode(ids, present)
-        return model.group(memory), start(len(numbers), seeds=[seeds[number] for number in numbers])
-
-    def answer(groups: Sequence[BeamCache], new: Sequence[Tensor]) -> Sequence[Tensor]:
-        return torch.split(model.next_logits(torch.cat(list(new))[:, 0], groups), [len(each) for each in new])
-
-    lengths, width = [row.shape[1] for row in rows], max(how.beam, how.n_best)
-    return run(lambda: Asked(begin, answer, how), lengths, width, rows=fit, workers=workers)
+    scheduler = Scheduler(Seq2SeqBackend(model), TOKENS, max_rows=fit)
+    return scheduler.run(requests(rows, [how] * len(rows)), workers=workers)
 
 
 @settings(max_examples=100)
@@ -67,6 +63,32 @@ def test_each_text_is_searched_as_if_it_were_alone(
 
 
 @settings(max_examples=30)
+@given(translators(), texts(), st.data(), st.sampled_from([3, 20]))
+def test_requests_with_different_settings_run_together(
+    model: Seq2Seq, rows: list[Tensor], data: st.DataObject, fit: int
+) -> None:
+    hows = [data.draw(searches(rewards=True)) for _ in rows]
+    found = Scheduler(Seq2SeqBackend(model), TOKENS, max_rows=fit).run(requests(rows, hows))
+    for row, how, hypotheses in zip(rows, hows, found, strict=True):
+        (alone,) = search(Translating(model, row), start(1, seeds=own_seeds([row], how)), how)
+        same(hypotheses, alone)
+
+
+@settings(max_examples=30)
+@given(decoders(), texts(), searches(rewards=True), st.sampled_from([3, 20]))
+def test_prompts_are_continued_as_if_alone(model: Decoder, rows: list[Tensor], how: SearchSettings, fit: int) -> None:
+    longest = CONTEXT - 9
+    some = [
+        Request(ids=row[0].tolist(), settings=how, max_tokens=min(longest, how.max_tokens or longest)) for row in rows
+    ]
+    tokens = SpecialTokens(start=None, end=END, pad=0)
+    found = Scheduler(DecoderBackend(model), tokens, max_rows=fit).run(some)
+    for row, hypotheses in zip(rows, found, strict=True):
+        alone = Prompts(ids_BL=row, max_tokens=longest, end=END, seeds=own_seeds([row], how))
+        same(hypotheses, search(Continuing(model, torch.ones_like(row, dtype=torch.bool)), alone, how)[0])
+
+
+@settings(max_examples=30)
 @given(translators(), texts(), st.integers(1, 8))
 def test_the_order_of_the_texts_changes_nothing(model: Seq2Seq, rows: list[Tensor], beam: int) -> None:
     how = SearchSettings(beam=beam, n_best=beam)
@@ -75,8 +97,23 @@ def test_the_order_of_the_texts_changes_nothing(model: Seq2Seq, rows: list[Tenso
         same(one, other)
 
 
-def test_nothing_to_do_is_nothing_done() -> None:
-    def never(*what: object) -> tuple[BeamCache, Prompts]:
-        raise AssertionError
+@settings(max_examples=20)
+@given(translators(), texts())
+def test_a_stream_is_the_result_token_by_token(model: Seq2Seq, rows: list[Tensor]) -> None:
+    scheduler = Scheduler(Seq2SeqBackend(model), TOKENS)
+    plain = together(model, rows, SearchSettings(), 20)
+    handles = [
+        scheduler.submit(Request(ids=row[0].tolist(), settings=SearchSettings(), max_tokens=ROOM, stream=True))
+        for row in rows
+    ]
+    for handle, (expected,) in zip(handles, plain, strict=True):
+        assert list(handle.tokens()) == expected.tokens
+        same(handle.result(), [expected])
 
-    assert run(lambda: Asked(never, never, SearchSettings(beam=4)), [], 4) == []  # type: ignore[arg-type]
+
+def test_nothing_to_do_is_nothing_done() -> None:
+    class Never:
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError
+
+    assert Scheduler(Never(), TOKENS).run([]) == []  # type: ignore[arg-type]

@@ -26,18 +26,19 @@ END, START, ROOM = (2, 5), 0, 7
 
 
 class Translating:
-    """A translator as a step: it reads a batch of sources, and remembers what it wrote."""
+    """A translator as a step, without a cache: it reads everything again each time."""
 
     def __init__(self, model: Seq2Seq, ids_BS: Tensor, present_BS: Tensor | None = None) -> None:
-        self.model, self.cache = model, model.new_cache()
-        self.memory = model.encode(ids_BS, present_BS)
+        self.model, self.memory = model, model.encode(ids_BS, present_BS)
+        self.ids_RL = torch.zeros(len(ids_BS), 0, dtype=torch.long)
 
     def __call__(self, ids_RL: Tensor) -> Tensor:
-        return self.model.decode(ids_RL, self.memory, cache=self.cache)[:, -1]
+        self.ids_RL = torch.cat((self.ids_RL, ids_RL), dim=1)
+        return self.model.decode(self.ids_RL, self.memory)[:, -1]
 
     def reorder(self, rows_R: Tensor) -> None:
         self.memory = Memory(*(part[rows_R] for part in self.memory))
-        self.cache.reorder(rows_R)
+        self.ids_RL = self.ids_RL[rows_R]
 
 
 class Continuing:
@@ -56,14 +57,14 @@ class Continuing:
 
 def start(count: int, **more: object) -> Prompts:
     first = torch.full((count, 1), START)
-    return Prompts(first_BL=first, room=ROOM, end=END, never=[START], **more)  # type: ignore[arg-type]
+    return Prompts(ids_BL=first, max_tokens=ROOM, end=END, suppressed=[START], **more)  # type: ignore[arg-type]
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [(one.tokens, one.end) for one in found] == [(one.tokens, one.end) for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-4, rel=1e-4)
-        assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities, abs=1e-4, rel=1e-4)
+        assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4, rel=1e-4)
 
 
 @st.composite
@@ -81,8 +82,8 @@ def searches(draw: st.DrawFn, rewards: bool = False) -> SearchSettings:
         patience=draw(st.sampled_from([None, None, 0.5, 1.0])),
         no_repeat_ngram=draw(st.sampled_from([0, 0, 1, 2])),
         repetition_penalty=draw(st.sampled_from([1.0, 1.3])) if rewards else 1.0,
-        min_new=draw(st.integers(0, 3)),
-        max_new=draw(st.integers(3, ROOM)),
+        min_tokens=draw(st.integers(0, 3)),
+        max_tokens=draw(st.integers(3, ROOM)),
     )
 
 
@@ -109,12 +110,12 @@ def test_continuing_alone_is_continuing_in_a_batch(model: Decoder, batch: Batch,
     ids_BL, present_BL = torch.zeros_like(batch.ids_BL), torch.zeros_like(batch.present_BL)
     for i, row in enumerate(rows):
         ids_BL[i, longest - row.shape[1] :], present_BL[i, longest - row.shape[1] :] = row[0], True
-    room = [CONTEXT - longest] * len(rows)
+    max_tokens = [CONTEXT - longest] * len(rows)
     seeds_B = own_seeds(rows, how)
-    opening = Prompts(first_BL=ids_BL, present_BL=present_BL, room=room, end=END, seeds=seeds_B)
+    opening = Prompts(ids_BL=ids_BL, present_BL=present_BL, max_tokens=max_tokens, end=END, seeds=seeds_B)
     together = search(Continuing(model, present_BL), opening, how)
     for row, seed, found in zip(rows, seeds_B, together, strict=True):
-        alone = Prompts(first_BL=row, room=CONTEXT - longest, end=END, seeds=[seed])
+        alone = Prompts(ids_BL=row, max_tokens=CONTEXT - longest, end=END, seeds=[seed])
         same(found, search(Continuing(model, torch.ones_like(row, dtype=torch.bool)), alone, how)[0])
 
 
@@ -123,7 +124,7 @@ def test_continuing_alone_is_continuing_in_a_batch(model: Decoder, batch: Batch,
 def test_a_beam_of_one_is_greedy_search(model: Seq2Seq, batch: Batch, alpha: float) -> None:
     how, opening = SearchSettings(length_penalty=alpha), start(len(batch.rows))
     plain = Translating(model, batch.ids_BL, batch.present_BL)
-    said = greedy(lambda ids: plain(ids), opening.first_BL, max_new=ROOM, end=END, never=[START])
+    said = greedy(lambda ids: plain(ids), opening.ids_BL, max_tokens=ROOM, end=END, suppressed=[START])
     found = beam(Translating(model, batch.ids_BL, batch.present_BL), opening, how)
     assert [one.tokens for (one,) in found] == said
 
@@ -138,7 +139,7 @@ def test_teacher_forcing_gives_the_same_scores(model: Seq2Seq, batch: Batch, how
             logits = model(row, torch.tensor([[START, *said[:-1]]]))[:, : len(said)]
             (again,) = scored(logits, [said], how, end=END)
             same([one], [again])
-            assert one.log_probability == pytest.approx(again.log_probability, abs=1e-4, rel=1e-4)
+            assert one.log_prob == pytest.approx(again.log_prob, abs=1e-4, rel=1e-4)
 
 
 @settings(max_examples=40)
@@ -148,8 +149,8 @@ def test_the_best_come_first_and_each_comes_once(model: Seq2Seq, batch: Batch, h
         assert 1 <= len(found) <= how.n_best
         for one in found:
             stuck = how.no_repeat_ngram == 1 and not one.ended  # everything may be forbidden before the limit
-            assert len(one.tokens) >= how.min_new or stuck
-            assert len(one.token_log_probabilities) <= (how.max_new or ROOM)
+            assert len(one.tokens) >= how.min_tokens or stuck
+            assert len(one.log_probs) <= (how.max_tokens or ROOM)
             assert START not in one.tokens
             assert not set(one.tokens) & set(END)
         if not how.temperature:

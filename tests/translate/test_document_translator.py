@@ -13,7 +13,7 @@ from survival import intact
 import regard
 from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, InputError, UsageError
-from regard.tasks.base import Translation
+from regard.tasks.translation import Translation
 from regard.translate import document_translator
 from regard.translate.document_translator import DocumentTranslator
 from regard.translate.formats import html
@@ -234,7 +234,7 @@ def test_wrong_keywords(box: DocumentTranslator) -> None:
 
 
 def test_search_settings_are_keywords(box: DocumentTranslator) -> None:
-    assert len(box.translate("I am very tired today.", to="de", max_new=2, min_new=1).text.split()) <= 5
+    assert len(box.translate("I am very tired today.", to="de", max_tokens=2, min_tokens=1).text.split()) <= 5
     assert box.translate("I am here.", to="de", beam=4, length_penalty=0.6).text
 
 

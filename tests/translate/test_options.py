@@ -12,7 +12,7 @@ from regard.translate.options import SearchOptions, TranslationOptions
 
 
 def test_every_search_setting_is_a_keyword() -> None:
-    assert {*SearchOptions.__annotations__, "n_best", "favour"} == {field.name for field in fields(SearchSettings)}
+    assert {*SearchOptions.__annotations__, "n_best", "boost"} == {field.name for field in fields(SearchSettings)}
 
 
 @pytest.mark.parametrize(

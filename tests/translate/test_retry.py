@@ -4,7 +4,7 @@ import pytest
 
 import regard
 from regard.decoding.settings import SearchSettings
-from regard.tasks.base import Translation
+from regard.tasks.translation import Translation
 from regard.translate.confidence import Confidence
 from regard.translate.document_translator import DocumentTranslator
 from regard.translate.passage import Passage

@@ -10,10 +10,12 @@ from safetensors.torch import save_file
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, WeightsError
+from regard.inference.backend import SpecialTokens
 from regard.inference.native import kernels
-from regard.inference.native_step import compile_network
-from regard.inference.native_worker import NativeWorker
-from regard.inference.scheduler import run
+from regard.inference.native_backend import NativeBackend
+from regard.inference.native_model import NativeModel
+from regard.inference.requests import Request
+from regard.inference.scheduler import Scheduler
 from regard.models import build
 from regard.models.config import Seq2SeqConfig
 from regard.models.generation_config import GenerationConfig
@@ -75,23 +77,24 @@ def found_by(
     rows: list[list[int]],
     plan: SearchSettings,
     shortlist: Shortlist | None,
-    never: tuple[int, ...] = (0,),
+    suppressed: tuple[int, ...] = (0,),
 ) -> list[list[Hypothesis]]:
-    compiled = compile_network(model)
-
-    def hire() -> NativeWorker:
-        return NativeWorker(compiled, rows, [9] * len(rows), plan, start=1, ends=(2,), never=never, shortlist=shortlist)
-
-    with torch.inference_mode():
-        return run(hire, [len(row) for row in rows], plan.beam, workers=1)
+    native = NativeModel.of_network(model)
+    assert native is not None
+    tokens = SpecialTokens(start=1, end=(2,), pad=0, suppressed=suppressed)
+    requests = [Request(ids=row, settings=plan, max_tokens=9) for row in rows]
+    return Scheduler(NativeBackend(native, shortlist), tokens).run(requests, workers=1)
 
 
 @compiled_only
 @pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 4])
-@pytest.mark.parametrize("min_new", [0, 4])
-def test_a_search_with_a_shortlist_is_one_that_forbids_the_rest(int8: bool, width: int, min_new: int) -> None:
-    shortlist, plan = learn(corpus(), VOCAB, VOCAB, related=2, frequent=3), SearchSettings(beam=width, min_new=min_new)
+@pytest.mark.parametrize("min_tokens", [0, 4])
+def test_a_search_with_a_shortlist_is_one_that_forbids_the_rest(int8: bool, width: int, min_tokens: int) -> None:
+    shortlist, plan = (
+        learn(corpus(), VOCAB, VOCAB, related=2, frequent=3),
+        SearchSettings(beam=width, min_tokens=min_tokens),
+    )
     for seed in range(12):
         model, source = made(seed), corpus(seed + 1)[-1][0]
         if int8:
@@ -100,15 +103,12 @@ def test_a_search_with_a_shortlist_is_one_that_forbids_the_rest(int8: bool, widt
         rest = tuple(set(range(VOCAB)) - allowed)
         (found,), (expected,) = (
             found_by(model, [source], plan, shortlist)[0],
-            found_by(model, [source], plan, None, never=rest)[0],
+            found_by(model, [source], plan, None, suppressed=rest)[0],
         )
         assert set(found.tokens) <= allowed
         assert found.tokens == expected.tokens or width > 1  # a beam compares sums, whose normaliser is another
         # probabilities are shares of what may be said: each step's are larger, by the same for all words of the step
-        assert all(
-            one >= other - 1e-5
-            for one, other in zip(found.token_log_probabilities, expected.token_log_probabilities, strict=False)
-        )
+        assert all(one >= other - 1e-5 for one, other in zip(found.log_probs, expected.log_probs, strict=False))
 
 
 @compiled_only

@@ -23,7 +23,7 @@ class _ParamsStruct(Structure):
         ("target", EmbeddingStruct),
         *((name, c_void_p) for name in ("output", "suppressed", "suppressed_at_start", "ends")),
         ("start", c_int64),
-        *((name, c_long) for name in ("end_count", "min_new", "beam", "n_best")),
+        *((name, c_long) for name in ("end_count", "min_tokens", "beam", "n_best")),
         *((name, c_double) for name in ("length_penalty", "max_finished")),
         ("paper_length_penalty", c_int),
         *((name, c_void_p) for name in ("related", "frequent")),
@@ -68,7 +68,7 @@ class SearchParams:
     start: int
     ends: Sequence[int]
     suppressed: Sequence[int]
-    min_new: int
+    min_tokens: int
     beam: int
     n_best: int
     length_penalty: float
@@ -101,7 +101,7 @@ class NativeSearch:
             ends=address(ends),
             start=params.start,
             end_count=len(params.ends),
-            min_new=params.min_new,
+            min_tokens=params.min_tokens,
             beam=params.beam,
             n_best=params.n_best,
             length_penalty=params.length_penalty,

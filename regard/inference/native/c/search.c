@@ -195,7 +195,7 @@ static BeamCache cache_of(const SearchParams *params, const Request *r) {
 }
 
 static const uint8_t *suppressed_of(const SearchParams *params, const Request *r) {
-    const int at_start = r->length < params->min_new;
+    const int at_start = r->length < params->min_tokens;
     /* a shortlist has no tokens that are always suppressed */
     if (params->related) return at_start ? r->shortlist.suppressed_at_start : NULL;
     return at_start ? params->suppressed_at_start : params->suppressed;

@@ -9,10 +9,10 @@ typedef struct {
     const Linear *output;
     const uint8_t *suppressed; /* (vocab): tokens that are never generated */
     const uint8_t
-        *suppressed_at_start; /* (vocab): the same while fewer than min_new were generated */
+        *suppressed_at_start; /* (vocab): the same while fewer than min_tokens were generated */
     const int64_t *ends;
     int64_t start;
-    long end_count, min_new, beam, n_best;
+    long end_count, min_tokens, beam, n_best;
     double length_penalty;
     double max_finished;      /* stop a request after this many finished hypotheses */
     int paper_length_penalty; /* ((5 + n) / 6)^a instead of n^a */

@@ -1,0 +1,124 @@
+"""A model directory -> an object that can translate, generate, embed, fill or classify."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from regard.cpu.device import import_torch, only_cpu, resolve_device, resolve_dtype
+from regard.errors import ModelError, UsageError
+from regard.inference.backend import Runtime
+from regard.models import family_of
+from regard.models.config import BlockConfig, Seq2SeqConfig
+from regard.models.generation_config import GenerationConfig
+from regard.tasks.base import Model
+from regard.tasks.translation import TranslationModel
+from regard.text import tokenizer as text
+from regard.text.tokenizer import Tokenizer
+from regard.weights.arrays import LazyModel, lazy_model
+from regard.weights.directory import CONFIG, INDEX, WEIGHTS, read_config_json, regard_settings, regard_shortlist
+
+BOX = Path(__file__).parent.parent / "box"
+"""The translation model that comes with the package."""
+KINDS = {
+    "seq2seq": ("translation", "TranslationModel"),
+    "encoder": ("encoder", "EncoderModel"),
+    "decoder": ("language_model", "LanguageModel"),
+    "vision": ("image_classifier", "ImageClassifier"),
+}
+
+
+def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
+    """Load a model and its tokenizer.
+
+    Args:
+        directory: A model directory: regard's own, or Hugging Face's as downloaded (Marian/OPUS-MT, BERT and
+            sentence-transformers, RoFormer, GPT-2, Llama, ViT). A llama2.c `.bin` file works too. "box" is the
+            translator that comes with the package.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one here.
+        dtype: "float32", "bfloat16", "float16", or "auto": float32 on a CPU, bfloat16 on a GPU that has it.
+
+    Returns:
+        A `TranslationModel` (translate), `LanguageModel` (generate), `EncoderModel` (embed, fill, classify) or
+        `ImageClassifier` (classify). All have `trace`, `logits`, `save`, `config`, `tokenizer` and `network`, the
+        torch module.
+
+    Example:
+        >>> model = regard.load("box")
+        >>> model.translate("I am a student.", to="de")
+        'Ich bin ein Student.'
+
+    Nothing is downloaded, and nothing is ever unpickled.
+    """
+    path = model_path(directory)
+    if only_cpu(device) and dtype in ("auto", "float32") and (native := _without_torch(path)):
+        return native
+    import_torch()
+    from regard.weights.checkpoint import read_model
+
+    checkpoint = read_model(path)
+    tokenizer = _tokenizer(path, checkpoint.config)
+    place = resolve_device(device)
+    checkpoint.model.to(place, resolve_dtype(dtype, place))
+    runtime = Runtime(checkpoint.model, checkpoint.shortlist)
+    return kind_of(checkpoint.config)(runtime, checkpoint.generation, tokenizer, path)
+
+
+def model_path(directory: str | Path) -> Path:
+    """The path of a model; "box" is the one that comes with the package, unless there is a directory of that name."""
+    if not isinstance(directory, str | Path):
+        raise UsageError(f"a model directory must be a path, not {type(directory).__name__}: {directory!r:.60}")
+    if not str(directory):
+        raise UsageError("the path of the model directory is empty")
+    path = Path(directory)
+    return BOX if str(directory) == "box" and not path.exists() else path
+
+
+def kind_of(config: BlockConfig) -> type[Model]:
+    """The class for models with such a config."""
+    module, name = KINDS[family_of(config)]
+    kind: type[Model] = getattr(import_module(f"regard.tasks.{module}"), name)
+    return kind
+
+
+def _without_torch(path: Path) -> TranslationModel | None:
+    """A translation model that the native backend runs; None for everything else."""
+    found = _lazy(path)
+    if found is None:
+        return None
+    lazy, generation = found
+    runtime = Runtime(lazy, regard_shortlist(path, lazy.config))
+    if not runtime.runs_natively():
+        return None
+    return TranslationModel(runtime, generation, _tokenizer(path, lazy.config), path)
+
+
+def _lazy(path: Path) -> tuple[LazyModel, GenerationConfig] | None:
+    if not (path / CONFIG).is_file() or (path / INDEX).is_file():
+        return None
+    raw = read_config_json(path)
+    if "family" in raw:
+        settings = regard_settings(path, raw)
+        if not isinstance(settings.config, Seq2SeqConfig):
+            return None
+        found = lazy_model(settings.config, path / WEIGHTS, int8=settings.int8)
+        return None if found is None else (found, settings.generation)
+    if "model_type" in raw:
+        from regard.weights.hf_config import lazy_hf_model  # the tables of names are imported where they are needed
+
+        return lazy_hf_model(path, raw)
+    return None
+
+
+def _tokenizer(path: Path, config: BlockConfig) -> Tokenizer | None:
+    tokenizer = text.load(path.parent if path.is_file() else path)
+    if tokenizer is not None:
+        target = getattr(config, "vocab", 0)
+        source = getattr(config, "source_vocab", None) or target
+        for pieces, vocab in ((tokenizer.vocab, source), (tokenizer.vocab_target, target)):
+            if pieces > vocab:
+                raise ModelError(
+                    f"{path}: the tokenizer has {pieces:,} pieces, but the model's vocabulary is {vocab:,}; "
+                    f"one of them belongs to another model"
+                )
+    return tokenizer
