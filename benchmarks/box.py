@@ -17,14 +17,14 @@ from rich.table import Table
 
 from regard.config import to_table
 from regard.cpu import capabilities, threads
+from regard.documents.confidence import FILE as CONFIDENCE
+from regard.documents.language import FILE as LANGUAGES
+from regard.documents.language import Languages
 from regard.evaluation.calibration import ParallelTexts, calibrate
 from regard.evaluation.test_set import aligned
 from regard.evaluation.translation import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
-from regard.translate.confidence import FILE as CONFIDENCE
-from regard.translate.language import FILE as LANGUAGES
-from regard.translate.language import Languages
 from regard.weights.card import FILE as CARD
 from regard.weights.card import Card
 from regard.weights.quantize import quantize

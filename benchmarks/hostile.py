@@ -21,11 +21,11 @@ from rich.console import Console
 
 from regard.cpu import capabilities, threads
 from regard.decoding.guard import ROUNDS, rounds
-from regard.translate.document_translator import DocumentTranslator, load_translator
-from regard.translate.formats.files import Format, parse
-from regard.translate.options import TranslationOptions
-from regard.translate.passage import Passage
-from regard.translate.protect import spans
+from regard.documents.document_translator import DocumentTranslator, load_translator
+from regard.documents.formats.files import Format, parse
+from regard.documents.options import TranslationOptions
+from regard.documents.passage import Passage
+from regard.documents.protect import spans
 
 SENTENCES = {
     "en": "the cat sat on a mat and I ate an apple because Tom said it would rain tomorrow in Boston",

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard.documents.document_translator import DocumentTranslator, load_translator
+from regard.documents.result import TranslationResult
 from regard.explorer.page import translation_page
 from regard.io import write_text
-from regard.translate.document_translator import DocumentTranslator, load_translator
-from regard.translate.result import TranslationResult
 
 SENTENCES = [
     ("I ate an apple.", "de"),

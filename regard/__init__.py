@@ -1,13 +1,18 @@
-"""regard: the Transformer, whole.
+"""A complete Transformer in one package: train it, run it fast, serve it, look inside it.
 
 text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> search -> tokens -> text
         text/     blocks/                    blocks/  models/     models/   decoding/  text/
 
 import regard
-box = regard.open_interpreter()           # the translator in the box; texts of any length and form
-box.translate("I am a student.", to="de").text
-model = regard.load("path/to/a/model/directory")
-model.translate("I am a student.")        # or generate, embed, fill, classify, as its family allows
+
+regard.translate("I am a student.", to="de")       # the translator in the box, offline
+
+translator = regard.load_translator()               # documents, glossaries, confidence
+translator.translate("I am a student.", to="de").confidence
+
+model = regard.load("path/to/a/model/directory")    # or "box"
+model.translate("I am a student.")                  # or generate, embed, fill, classify: see model.tasks
+model.trace("I am a student.")                      # every number between input and output
 """
 
 from importlib import import_module
@@ -15,22 +20,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.blocks.trace import Trace
+    from regard.decoding.settings import SearchSettings
+    from regard.documents.document_translator import DocumentTranslator, load_translator, translate
+    from regard.documents.glossary import Glossary
+    from regard.documents.result import TranslationResult
     from regard.errors import RegardError
-    from regard.tasks import load
     from regard.tasks.base import Model
-    from regard.translate.document_translator import DocumentTranslator, load_translator
+    from regard.tasks.load import load
 
-__all__ = ["DocumentTranslator", "Model", "RegardError", "Trace", "load", "load_translator"]
+__all__ = [
+    "DocumentTranslator",
+    "Glossary",
+    "Model",
+    "RegardError",
+    "SearchSettings",
+    "Trace",
+    "TranslationResult",
+    "load",
+    "load_translator",
+    "translate",
+]
 __version__ = "0.1.0"
 
-# imported when first asked for: torch takes seconds, and `regard --help` should not wait for it
+# imported on first use: torch takes seconds, and `regard --help` must not wait for it
 _HOMES = {
-    "DocumentTranslator": "regard.translate.document_translator",
+    "DocumentTranslator": "regard.documents.document_translator",
+    "Glossary": "regard.documents.glossary",
     "Model": "regard.tasks.base",
     "RegardError": "regard.errors",
+    "SearchSettings": "regard.decoding.settings",
     "Trace": "regard.blocks.trace",
-    "load": "regard.tasks",
-    "load_translator": "regard.translate.document_translator",
+    "TranslationResult": "regard.documents.result",
+    "load": "regard.tasks.load",
+    "load_translator": "regard.documents.document_translator",
+    "translate": "regard.documents.document_translator",
 }
 
 

@@ -18,7 +18,7 @@ ROWS = [  # only downhill: a folder may import from rows above its own here, and
     "weights decoding",
     "inference",
     "tasks",
-    "training translate",
+    "training documents",
     "evaluation",
     "serving explorer",
     "cli",

@@ -32,10 +32,10 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     weights are written to confidence.json in the directory.
     """
     from regard.config import to_table
+    from regard.documents.confidence import FILE
     from regard.evaluation.calibration import ParallelTexts, calibrate
     from regard.evaluation.test_set import aligned
     from regard.io import write_json
-    from regard.translate.confidence import FILE
 
     model = options.load_translator(directory, device).model
     pairs = [(text, reference) for text, reference in aligned(source, target) if text and reference]

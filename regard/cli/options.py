@@ -17,10 +17,10 @@ from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, InputError, UsageError
 
 if TYPE_CHECKING:
+    from regard.documents.document_translator import DocumentTranslator
+    from regard.documents.options import TranslationOptions
     from regard.tasks import TranslationModel
     from regard.tasks.base import Model
-    from regard.translate.document_translator import DocumentTranslator
-    from regard.translate.options import TranslationOptions
 
 Decorated = Callable[..., Any]
 
@@ -185,8 +185,8 @@ def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 def make_translation_options(
     given: dict[str, Any], search: dict[str, Any], *, align: bool = False
 ) -> "TranslationOptions":
-    from regard.translate.glossary import Glossary
-    from regard.translate.options import TranslationOptions
+    from regard.documents.glossary import Glossary
+    from regard.documents.options import TranslationOptions
 
     glossary = Glossary.read(given["glossary"]) if given["glossary"] else None
     try:
@@ -324,6 +324,6 @@ def load_translator(directory: Path | None, device: str = "auto") -> "DocumentTr
     from regard.cpu import threads
 
     threads.set_threads()
-    from regard.translate.document_translator import load_translator as load_document_translator
+    from regard.documents.document_translator import load_translator as load_document_translator
 
     return load_document_translator(directory, device=device)

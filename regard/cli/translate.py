@@ -10,12 +10,12 @@ from regard.cli import options, output
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.documents.document_translator import DocumentTranslator
+    from regard.documents.formats.files import Format
+    from regard.documents.options import TranslationOptions
+    from regard.documents.result import TranslationResult
     from regard.tasks import TranslationModel
     from regard.tasks.translation import Translation
-    from regard.translate.document_translator import DocumentTranslator
-    from regard.translate.formats.files import Format
-    from regard.translate.options import TranslationOptions
-    from regard.translate.result import TranslationResult
 
 
 @click.command(
@@ -104,7 +104,7 @@ def translate_lines(
     form: "Format",
     wanted: "TranslationOptions",
 ) -> Iterator[str]:
-    from regard.translate.formats.files import parse
+    from regard.documents.formats.files import parse
 
     translator.check(wanted)
     for batch in batches:
@@ -119,7 +119,7 @@ def translate_lines(
 
 
 def json_line(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
-    from regard.translate.result import line_as_dict
+    from regard.documents.result import line_as_dict
 
     return output.json_line(line_as_dict(source, text, parts))
 

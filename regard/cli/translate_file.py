@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from regard.cli import options, output
+from regard.documents.formats import files
 from regard.errors import InputError
 from regard.plural import counted
-from regard.translate.formats import files
 
 SEARCH_OPTIONS = [name for name in options.SEARCH_OPTIONS if name != "n_best"]
 TRANSLATION_OPTIONS = [name for name in options.TRANSLATION_OPTIONS if name != "alternatives"]
@@ -64,7 +64,7 @@ def command(
     if form == "tmx" and not translator.has_languages:  # the file needs the language's name, the model does not
         wanted = replace(wanted, to=None)
     translator.check(wanted)
-    from regard.translate.document import translate_document
+    from regard.documents.document import translate_document
 
     with output.progress(len(document.passages)) as bar:
         done = translate_document(translator, document, wanted, lambda count: bar.update(count, "passages"))

@@ -1,4 +1,4 @@
-"""Fits the confidence of a model (translate/confidence.py) on translations and their references.
+"""Fits the confidence of a model (documents/confidence.py) on translations and their references.
 
 A sentence counts as right if its chrF against the reference is at least 50, a word if the reference has it. Both are
 too strict, since other translations are good as well: confidences are rather too low than too high.
@@ -14,10 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
-from regard.tasks import TranslationModel
-from regard.tasks.translation import Translation
-from regard.text.words import word_numbers
-from regard.translate.confidence import (
+from regard.documents.confidence import (
     Confidence,
     calibration_error,
     fit,
@@ -25,6 +22,9 @@ from regard.translate.confidence import (
     sentence_features,
     word_features,
 )
+from regard.tasks import TranslationModel
+from regard.tasks.translation import Translation
+from regard.text.words import word_numbers
 
 MIN_CHRF = 50.0
 FOLDS = 5
@@ -60,7 +60,7 @@ def calibrate(model: TranslationModel, data: Sequence[ParallelTexts]) -> Confide
 
 
 def _sentence_table(found: Translation, reference: str) -> Table:
-    # the source tokens include the language tag; Candidate.confidence (translate/retry.py) must count the same
+    # the source tokens include the language tag; Candidate.confidence (documents/retry.py) must count the same
     features = sentence_features(found.piece_log_probabilities, len(found.source_ids))
     close = sentence_chrf(found.text, [reference]).score >= MIN_CHRF
     return np.array([features]), np.array([float(close)])

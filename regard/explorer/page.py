@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from regard.documents.result import Word
 from regard.tasks import TranslationModel
 from regard.tasks.translation import Translation
 from regard.text.words import readable
-from regard.translate.result import Word
 
 DECIMALS = 3
 SPACE_MARK = "·"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.documents.result import Word
 from regard.explorer.page import translation_page
-from regard.translate.result import Word
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=3000"]

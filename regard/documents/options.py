@@ -1,0 +1,78 @@
+"""What a caller may choose about a translation: the languages, the terms, the search."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from regard.decoding.settings import LengthForm
+from regard.documents.glossary import Glossary
+from regard.errors import UsageError
+
+MAX_ALTERNATIVES = 7
+"""One less than the beam in which a sentence is searched for again (retry.py)."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """How to search, as keywords: the fields of `regard.decoding.settings.SearchSettings`, which documents and checks
+    them, except `n_best` (use `alternatives`) and `boost` (use `glossary`). The model's own settings are the default.
+    """
+
+    beam: int | None
+    length_penalty: float | None
+    length_form: LengthForm | None
+    patience: float | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    no_repeat_ngram: int | None
+    min_tokens: int | None
+    max_tokens: int | None
+    seed: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions:
+    """How to translate a text."""
+
+    to: str | None = None
+    """Target language; a model with only one needs none."""
+    source: str | None = None
+    """Source language; detected if omitted, where the model has a detector."""
+    glossary: Glossary | None = None
+    min_confidence: float = 0.0
+    """Keep the source text of sentences whose confidence is below this."""
+    alternatives: int = 0
+    """How many other translations to return for each sentence, at most."""
+    align: bool = False
+    """Return which word became which. Passages with markup are aligned in any case."""
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """Search settings that differ from the model's own; the keys are those of `SearchOptions`."""
+
+    def __post_init__(self) -> None:
+        for name in ("to", "source"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise UsageError(f"{name} must be a language such as 'de', not {value!r}")
+        if self.glossary is not None and not isinstance(self.glossary, Glossary):
+            raise UsageError(
+                f"glossary must be a Glossary, not {self.glossary!r}; read a file with Glossary.read(path)"
+            )
+        _check_range("min_confidence", self.min_confidence, 0.0, 1.0)
+        _check_range("alternatives", self.alternatives, 0, MAX_ALTERNATIVES)
+        for name in self.search:
+            if name not in SearchOptions.__annotations__:
+                raise UsageError(
+                    f"unknown search setting '{name}'; choose from {', '.join(SearchOptions.__annotations__)}"
+                )
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    whole = isinstance(low, int)
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise UsageError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
+    if not low <= value <= high:  # NaN is in no range
+        raise UsageError(f"{name} must be in {low:g} … {high:g}, not {value}")

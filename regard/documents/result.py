@@ -1,0 +1,121 @@
+"""What a document translator returns: a text, and for each sentence its confidence and what happened to it."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from regard.documents.passage import Link, Passage
+
+Note = Literal[
+    "loop",
+    "length",
+    "copy",
+    "placeholders",
+    "term",
+    "wrong language",
+    "tried again",
+    "kept",
+    "abstained",
+    "same language",
+    "pivot",
+]
+"""What happened to a sentence.
+
+loop, length, copy   a fault that the guard found (decoding/guard.py)
+placeholders, term   a protected span or a glossary term was lost
+wrong language       the source was not in the language named, and the translation not in the one asked for
+tried again          the first translation had the faults listed before; this one comes from another search
+kept                 the source text stays, because no acceptable translation was found
+abstained            the source text stays, because the confidence was below `min_confidence`
+same language        the source text stays, because it is in the target language already
+pivot                translated through English
+"""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a translation."""
+
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, or the part of one that is translated at a time."""
+
+    source: str
+    text: str
+    confidence: float
+    """From 0 to 1: how likely the translation is close to a human one, if the model is calibrated."""
+    words: tuple[Word, ...] = ()
+    links: tuple[Link, ...] = ()
+    """Alignment links, where asked for: a span of the source and the span of the translation that it became."""
+    alternatives: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class TranslationResult:
+    """A translated passage. `str(result)` is its text."""
+
+    passage: Passage
+    """The text, with the markup in its new positions."""
+    sentences: tuple[Sentence, ...]
+    language: str | None
+    """The source language, as given or detected."""
+    to: str | None
+    links: tuple[Link, ...] = ()
+    """The alignment links of all sentences, in characters of the whole passage."""
+
+    def __repr__(self) -> str:
+        notes = f", notes={self.notes}" if self.notes else ""
+        languages = f"{self.language or '?'}-{self.to or '?'}"
+        return f"TranslationResult({self.text!r}, {languages}, confidence={self.confidence:.2f}{notes})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        return self.passage.text
+
+    @property
+    def confidence(self) -> float:
+        """The mean over the sentences, weighted by their lengths."""
+        total = sum(len(one.source) for one in self.sentences)
+        return sum(len(one.source) * one.confidence for one in self.sentences) / total if total else 1.0
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes of all sentences, each once."""
+        return tuple(dict.fromkeys(note for one in self.sentences for note in one.notes))
+
+    def word_alignment(self, source: str) -> set[tuple[int, int]]:
+        """(source word, target word) pairs, counting the words that white space separates in `source` and the text."""
+        source_starts, target_starts = (_word_starts(text) for text in (source, self.text))
+        return {
+            (bisect_right(source_starts, start) - 1, bisect_right(target_starts, target_start) - 1)
+            for (start, _), (target_start, _) in self.links
+        }
+
+
+def _word_starts(text: str) -> list[int]:
+    return [found.start() for found in re.finditer(r"\S+", text)]
+
+
+def line_as_dict(source: str, text: str, results: Sequence[TranslationResult]) -> dict[str, Any]:
+    """Everything known about a translated line, of one passage or, with markup, several: JSON-ready."""
+    length = sum(len(result.text) for result in results)
+    confidence = sum(len(result.text) * result.confidence for result in results) / length if length else 1.0
+    return {
+        "source": source,
+        "text": text,
+        "confidence": round(confidence, 4),
+        "from": results[0].language if results else None,
+        "to": results[0].to if results else None,
+        "notes": list(dict.fromkeys(note for result in results for note in result.notes)),
+        "sentences": [asdict(sentence) for result in results for sentence in result.sentences],
+    }
