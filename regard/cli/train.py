@@ -16,7 +16,6 @@ from regard.plural import counted
 if TYPE_CHECKING:
     import torch
 
-    from regard.tasks.load import model_path
     from regard.training.checkpoint import Progress
     from regard.training.distributed import Workers
     from regard.training.recipe import Recipe
@@ -44,6 +43,7 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     from regard.cpu.device import resolve_device, resolve_dtype
 
     capabilities.prepare()
+    from regard.tasks.load import model_path
     from regard.training.distributed import Workers
     from regard.training.recipe import load_recipe
     from regard.training.run_directory import check_resumable, create_run, failure_recorded, read_recipe, save_recipe
