@@ -114,7 +114,7 @@ def test_too_long_is_said_first(toy: TranslationModel) -> None:
 
 
 def test_the_language_that_is_asked_for(toy: TranslationModel) -> None:
-    with pytest.raises(UsageError, match="does not know 'fr'"):
+    with pytest.raises(UsageError, match="does not translate into 'fr'"):
         translate(toy, ["Fish!"], SearchSettings(), to="fr")
     tag = toy.tokenizer.id_of(">>de<<")
     assert toy.source_ids("Fish!", "de") == [tag, *toy.tokenizer.encode("Fish!")]

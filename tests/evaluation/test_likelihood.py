@@ -68,7 +68,7 @@ def test_the_search_reports_the_same(toy: TranslationModel, pairs: Pairs, beam: 
             (again,) = score_tokens(toy, [toy.tokenizer.encode(source)], [ids])
             assert again.ended == one.ended
             assert again.log_probs == pytest.approx(one.piece_log_probabilities, abs=1e-4)
-            assert again.log_probability == pytest.approx(one.log_probability, abs=1e-3)
+            assert again.log_prob == pytest.approx(one.log_probability, abs=1e-3)
 
 
 def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pairs) -> None:

@@ -174,7 +174,7 @@ def test_a_file_is_not_read_and_written(regard: Run, folders: Folders, tmp_path:
 def test_errors_name_the_options(regard: Run, folders: Folders, given: str, expected: str) -> None:
     done = regard("translate", TEXT, "-m", folders["translator"], *given.split(), code=pytest.approx(2, abs=1))
     assert error_line(done) == f"regard: {expected}"
-    if "min-new" not in given:
+    if "min-tokens" not in given:
         done = regard("generate", TEXT, "-m", folders["writer"], *given.split(), code=pytest.approx(2, abs=1))
         assert error_line(done) == f"regard: {expected}"
 
