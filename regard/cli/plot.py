@@ -49,7 +49,10 @@ def command(runs: tuple[Path, ...], picture: Path | None) -> None:
                 axis.plot(*zip(*points, strict=True), label=run.name)
             axis.set(title=title, xlabel="update")
             axis.grid(alpha=0.3)
-    axes.flat[0].legend()
+    for axis in axes.flat:
+        if axis.lines:
+            axis.legend()
+            break
     try:
         with io.atomic_file(picture) as draft:
             figure.savefig(draft, dpi=120, format=picture.suffix[1:] or "png")

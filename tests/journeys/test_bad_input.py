@@ -199,6 +199,15 @@ def test_a_closed_pipe(folders: Folders, arguments: tuple[str, ...], tmp_path: P
     assert process.returncode == 141
 
 
+def test_a_plot_without_training_loss(regard: Run, tmp_path: Path) -> None:
+    """The legend is in the first panel with a curve: in an empty one, matplotlib would warn."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").write_text('{"kind": "valid", "update": 1, "bleu": 2.5}\n')
+    assert regard("plot", "run").stdout == "run/curves.png\n"
+    (tmp_path / "run" / "log.jsonl").write_text('{"kind": "other", "update": 1}\n')
+    assert regard("plot", "run").stdout == "run/curves.png\n"
+
+
 def test_a_plot_that_cannot_be_written(regard: Run, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.jsonl").write_text('{"kind": "train", "update": 1, "loss": 2.5, "nll": 2.4}\n')
