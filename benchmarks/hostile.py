@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from regard.cpu import capabilities, threads
-from regard.decoding.guard import ROUNDS, rounds
+from regard.decoding.guard import LOOP_REPEATS, repeats
 from regard.documents.document_translator import DocumentTranslator, load_translator
 from regard.documents.formats.files import Format, parse
 from regard.documents.options import TranslationOptions
@@ -143,7 +143,7 @@ def failures_of(translator: DocumentTranslator, text: str, to: str, form: Format
     wrong = []
     encode = translator.model.tokenizer.encode
     for passage, one in zip(document.passages, results, strict=True):
-        if rounds(encode(one.text)[:2000]) > max(ROUNDS, rounds(encode(passage.text)[:2000]) + 2):
+        if repeats(encode(one.text)[:2000]) > max(LOOP_REPEATS, repeats(encode(passage.text)[:2000]) + 2):
             wrong.append("loop")
         if not intact(kept(passage), one.text):
             wrong.append("placeholders")

@@ -1,11 +1,11 @@
-"""What can go wrong while a text is written, told from the tokens alone.
+"""Detect failed translations from the tokens alone.
 
     loop      the same tokens over and over        … the man the man the man the man …
-    length    far longer or shorter than its source can be, or cut off by the limit
-    copy      the source again, where another language was asked for
+    length    far too long or too short for the source, or cut off by the limit
+    copy      the source again instead of a translation
 
-Nothing of it is a matter of taste: a source that repeats itself may be translated by a text that does, a name may be
-copied. `attempts` are the ways to search again, each more forceful than the one before.
+The checks report clear failures only: a repetitive source may have a repetitive translation, and a name may be copied.
+`attempts` lists other searches to try, each more restrictive than the one before.
 """
 
 from collections.abc import Sequence
@@ -17,32 +17,32 @@ from regard.decoding.settings import SearchSettings
 Fault = Literal["loop", "length", "copy"]
 
 LONGEST_CYCLE = 16
-ROUNDS = 4
-"""The same cycle so many times on end is a loop, if the source has none of its own. Three are rhetoric."""
-LONGER, SPARE = 2.5, 12
-"""A translation rarely has twice the tokens of its source: at most so many times, and a few more."""
-SHORTER, LEAST = 0.25, 12
-"""Less than so much of a source of at least so many tokens is not all of it."""
-LEAST_WORDS, SAME = 4, 0.8
-"""So many words, of which such a share stands in the translation as it is, were not translated."""
+LOOP_REPEATS = 4
+"""The same cycle this many times in a row is a loop, unless the source has one too. Three are rhetoric."""
+MAX_LENGTH_RATIO, MAX_EXTRA_TOKENS = 2.5, 12
+"""Longest translation: ratio x source tokens + extra. A translation rarely has twice the tokens of its source."""
+MIN_LENGTH_RATIO, MIN_SOURCE_TOKENS = 0.25, 12
+"""Shortest translation, for sources of at least this many tokens: below this ratio, something is missing."""
+MIN_COPY_WORDS, MIN_COPIED_SHARE = 4, 0.8
+"""A source of at least this many words is copied if this share of them occurs in the translation, in order."""
 
 
 def faults(source: Sequence[int], written: Sequence[int], ended: bool) -> set[Fault]:
-    """What is wrong with the tokens that were written for a source; no end token on either side."""
+    """The faults of a translation, given as tokens without end tokens. `ended` is False where the limit cut it off."""
     found: set[Fault] = set()
-    if rounds(written) >= max(ROUNDS, rounds(source) + 2):
+    if repeats(written) >= max(LOOP_REPEATS, repeats(source) + 2):
         found.add("loop")
-    too_short = len(source) >= LEAST and len(written) < SHORTER * len(source)
-    if not ended or too_short or len(written) > LONGER * len(source) + SPARE:
+    too_short = len(source) >= MIN_SOURCE_TOKENS and len(written) < MIN_LENGTH_RATIO * len(source)
+    if not ended or too_short or len(written) > MAX_LENGTH_RATIO * len(source) + MAX_EXTRA_TOKENS:
         found.add("length")
     return found
 
 
-def rounds(tokens: Sequence[int]) -> int:
-    """How often a cycle of tokens is gone round on end, at most. 1 where nothing is repeated at once."""
+def repeats(tokens: Sequence[int]) -> int:
+    """How many times in a row a cycle of tokens occurs, at most; 1 without an immediate repetition."""
     most = 1
     for cycle in range(1, min(LONGEST_CYCLE, len(tokens) // 2) + 1):
-        run = 0  # tokens on end that are what they were one cycle before
+        run = 0  # consecutive tokens equal to the token one cycle before
         for here, before in zip(tokens[cycle:], tokens, strict=False):
             run = run + 1 if here == before else 0
             most = max(most, 1 + run // cycle)
@@ -50,21 +50,21 @@ def rounds(tokens: Sequence[int]) -> int:
 
 
 def is_copy(source: Sequence[str], written: Sequence[str]) -> bool:
-    """Whether the words of a source stand in its translation, most of them and in order."""
-    if len(source) < LEAST_WORDS:
+    """Whether most words of a source occur in its translation, in the same order."""
+    if len(source) < MIN_COPY_WORDS:
         return False
-    again, place = 0, 0
+    copied, position = 0, 0
     for word in source:
         try:
-            place = written.index(word, place) + 1
+            position = written.index(word, position) + 1
         except ValueError:
             continue
-        again += 1
-    return again >= SAME * max(len(source), len(written))
+        copied += 1
+    return copied >= MIN_COPIED_SHARE * max(len(source), len(written))
 
 
 def attempts(settings: SearchSettings) -> list[SearchSettings]:
-    """Other ways to search, when the first led nowhere; each forbids more."""
+    """Other searches to try after a failure; each forbids more repetition than the one before."""
     greedy = replace(settings, beam=1, n_best=1)
     return [
         replace(settings, no_repeat_ngram=4),

@@ -57,7 +57,7 @@ class Prompts:
     end: Sequence[int] = ()
     """Tokens that end a text. They are not part of it, but they count in its length and its score."""
     suppressed: Sequence[int] = ()
-    """Tokens that are never generated."""
+    """Tokens never generated."""
     present_BL: Tensor | None = None
     """False where `ids` is padding; True everywhere unless given."""
     prefixes: Sequence[Sequence[int]] | None = None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.guard import ROUNDS, attempts, faults, is_copy, rounds
+from regard.decoding.guard import LOOP_REPEATS, attempts, faults, is_copy, repeats
 from regard.decoding.settings import SearchSettings
 
 
@@ -24,19 +24,19 @@ from regard.decoding.settings import SearchSettings
     ],
 )
 def test_rounds(tokens: list[int], times: int) -> None:
-    assert rounds(tokens) == times
+    assert repeats(tokens) == times
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(1, 9))
 def test_a_cycle_is_counted_whatever_it_is_made_of(cycle: list[int], times: int) -> None:
-    assert rounds(cycle * times) >= times
+    assert repeats(cycle * times) >= times
 
 
 def test_a_loop_is_a_fault_unless_the_source_has_it() -> None:
     loop = [1, 2] * 6
     assert faults(list(range(100, 110)), loop, True) == {"loop"}
     assert not faults([7, 8] * 6, loop, True)
-    assert not faults(list(range(100, 106)), [1, 2] * (ROUNDS - 1), True)
+    assert not faults(list(range(100, 106)), [1, 2] * (LOOP_REPEATS - 1), True)
 
 
 def test_lengths() -> None:
@@ -64,5 +64,5 @@ def test_every_attempt_forbids_more() -> None:
 
 def test_a_megabyte_takes_no_time() -> None:
     started = time.perf_counter()
-    rounds([1, 2, 3, 5] * 10_000)
+    repeats([1, 2, 3, 5] * 10_000)
     assert time.perf_counter() - started < 2

@@ -51,40 +51,44 @@ class Babble:
         return [logit - whole for logit in logits]
 
 
-StepRequest = Callable[[Sequence[int]], list[float]]
-"""What was said -> log-probabilities of the next token."""
+NextLogProbs = Callable[[Sequence[int]], list[float]]
+"""Generated tokens -> log-probabilities of the next token."""
 
 
-def after(babble: Babble, first: Sequence[int]) -> StepRequest:
-    return lambda said: babble.log_probabilities([*first, *said])
+def after(babble: Babble, first: Sequence[int]) -> NextLogProbs:
+    return lambda generated: babble.log_probabilities([*first, *generated])
 
 
-def every_text(ask: StepRequest, limit: int, end: Sequence[int]) -> Iterator[tuple[list[int], list[float]]]:
-    """All that can be said, the end token included, with its log-probabilities."""
+def every_text(next_log_probs: NextLogProbs, limit: int, end: Sequence[int]) -> Iterator[tuple[list[int], list[float]]]:
+    """All possible texts, the end token included, with their log-probabilities."""
 
-    def go_on(said: list[int], own: list[float]) -> Iterator[tuple[list[int], list[float]]]:
-        if len(said) == limit or (said and said[-1] in end):
-            yield said, own
+    def extend(generated: list[int], log_probs: list[float]) -> Iterator[tuple[list[int], list[float]]]:
+        if len(generated) == limit or (generated and generated[-1] in end):
+            yield generated, log_probs
             return
-        for token, chance in enumerate(ask(said)):
-            yield from go_on([*said, token], [*own, chance])
+        for token, chance in enumerate(next_log_probs(generated)):
+            yield from extend([*generated, token], [*log_probs, chance])
 
-    return go_on([], [])
+    return extend([], [])
 
 
 def plain_beam(
-    ask: StepRequest, limit: int, end: Sequence[int], settings: SearchSettings
+    next_log_probs: NextLogProbs, limit: int, end: Sequence[int], settings: SearchSettings
 ) -> list[tuple[float, list[int]]]:
     """Beam search in plain Python, always to the limit: no early stopping, no batch, no tensors."""
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     finished: list[tuple[float, list[int]]] = []
     for length in range(1, limit + 1):
-        options = [(total + chance, [*said, token]) for total, said in live for token, chance in enumerate(ask(said))]
+        options = [
+            (total + chance, [*generated, token])
+            for total, generated in live
+            for token, chance in enumerate(next_log_probs(generated))
+        ]
         options.sort(key=lambda option: -option[0])  # stable: of equals the better row's, then the lower token's
-        for total, said in options[: settings.beam]:
-            if said[-1] in end or length == limit:
-                finished.append((settings.score(total, length), said))
-        live = [(total, said) for total, said in options if said[-1] not in end][: settings.beam]
+        for total, generated in options[: settings.beam]:
+            if generated[-1] in end or length == limit:
+                finished.append((settings.score(total, length), generated))
+        live = [(total, generated) for total, generated in options if generated[-1] not in end][: settings.beam]
     return sorted(finished, key=lambda found: -found[0])[: settings.n_best]
 
 
