@@ -23,13 +23,13 @@ Example:
 @click.argument("directory", type=options.PATH)
 @click.argument("source", type=options.PATH)
 @click.argument("target", type=options.PATH)
-@click.option("--to", metavar="LANGUAGE", help="Language of TARGET, for a model with several.")
+@click.option("--to", metavar="LANGUAGE", help="Language of TARGET, for a model with several target languages.")
 @options.device_option
 def command(directory: Path, source: Path, target: Path, to: str | None, device: str) -> None:
     """Calibrate the confidence of the translation model in DIRECTORY.
 
-    SOURCE and TARGET are texts and their translations, line by line, that the model was not trained on. The fitted
-    weights are written to confidence.json in the directory.
+    SOURCE and TARGET are parallel files, one sentence per line, not seen in training; at least 100 pairs. The result
+    is written to DIRECTORY/confidence.json.
     """
     from regard.config import to_table
     from regard.documents.confidence import FILE
