@@ -5,7 +5,7 @@
 #   make test    format, lint, types, import directions, and every test
 #   make check   the first four of these
 #   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
-#   make box     train the translator in the box anew: make box DATA=FOLDER (hours; goes on where it was stopped)
+#   make box     train the translator in the box anew: make box DATA=FOLDER (hours; continues where it stopped)
 
 PYTHON ?= python3
 BIN := .venv/bin

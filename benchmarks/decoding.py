@@ -43,7 +43,7 @@ VOCAB, READ, WRITTEN = 32_000, 26, 30
 PAD, START, END = 0, 1, 2
 CELLS = [(batch, beam) for batch in ("bulk", "single") for beam in (1, 4)]
 SINGLES = 24
-"""Sentences that are translated one at a time, of all."""
+"""The number of sentences translated one at a time."""
 SETTLED = 0.5
 """Seconds before a turn: after their work, OpenMP's threads spin for a while, Intel's for 0.2."""
 
@@ -199,7 +199,7 @@ def int8_rate(threads: int) -> float:
 
 
 def operations(config: Seq2SeqConfig, read: int, written: int, beam: int) -> int:
-    """Of all linear parts, for so many tokens read and written."""
+    """Operations in all linear layers, for this many tokens read and written."""
     own, inner = 4 * config.width**2, 2 * config.width * config.inner
     encoder = config.encoder_layers * (own + inner) + 2 * config.decoder_layers * config.width**2
     decoder = config.decoder_layers * (own + 2 * config.width**2 + inner) + config.width * config.vocab

@@ -2,7 +2,7 @@
 
     python benchmarks/processes.py [--recipe FILE] [--updates 100] [--processes 2] [--set train.parallel=fsdp]
 
-Both runs have the same global batches and no dropout, of which each process would have its own masks.
+Both runs have the same global batches, and no dropout: each process would draw its own masks.
 """
 
 import argparse

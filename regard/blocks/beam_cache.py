@@ -1,4 +1,4 @@
-"""KV cache for beams: texts that are searched together, in one pass with other such groups.
+"""KV cache for beams: a group of texts searched together, in one pass with other groups.
 
 The hypotheses of a beam share most of their past and change places at every step. Nothing is copied for that: every
 key stays where it was written, next to those of the text's other rows, and each row knows the positions of its own

@@ -95,7 +95,7 @@ class GrowingKVCache:
         return attend(q_BHQK, self.keys_BHSK, self.values_BHSK, may_attend, bias=bias, trace=trace)
 
     def reorder(self, rows: Tensor) -> None:
-        """Row i becomes a copy of what row `rows[i]` was: beams that survive, texts that are finished."""
+        """Row i becomes a copy of the old row `rows[i]`: keeps surviving beams, drops finished texts."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
 

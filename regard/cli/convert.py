@@ -62,7 +62,7 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
 
 
 def copy_extras(source: Path, destination: Path) -> None:
-    """Copy the files of a translator that are not part of the model: card, confidence, languages."""
+    """Copy a translator's files beside the model: card, confidence, languages."""
     from regard.documents.confidence import FILE as CONFIDENCE
     from regard.documents.language import FILE as LANGUAGES
     from regard.io import write_bytes

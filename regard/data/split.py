@@ -79,7 +79,7 @@ def letters(text: str) -> str:
 
 
 def _held_out(settings: DataSettings, split: Split) -> set[str]:
-    """The letters of every sentence, on both sides, of the pairs that are not for training."""
+    """The letters of every sentence, on both sides, of the pairs held out from training."""
     return {
         letters(text)
         for pair in read_pairs(settings.train, settings, Stats())

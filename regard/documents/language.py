@@ -23,7 +23,7 @@ from regard.text import files
 
 FILE = "languages.json"
 MAX_TEXT = 4000
-"""Characters of a text that are read: a page, far more than needed."""
+"""Only this many characters of a text are read: a page, far more than needed."""
 MAX_NGRAM = 4
 """Characters, including the spaces around a word."""
 MAX_WORD = 12

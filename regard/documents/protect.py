@@ -169,7 +169,7 @@ def widened(text: str, spans: Sequence[Span]) -> list[Span]:
     """The spans with the letters and digits that they touch; spans that then touch each other are merged."""
     whole: list[Span] = []
     for start, end in sorted(spans):
-        assert 0 <= start <= end <= len(text), f"({start}, {end}) is no span of a text of {len(text)} characters"
+        assert 0 <= start <= end <= len(text), f"({start}, {end}) is not a span of a text of {len(text)} characters"
         done = whole[-1][1] if whole else 0
         if start == end or end <= done:  # widening a covered span would read a long word again and again
             continue

@@ -67,7 +67,7 @@ class Segment:
 
 
 class ProtectedSpans:
-    """Spans of a text that are not translated, in order, each with the text that replaces it in the translation."""
+    """Spans of a text to keep untranslated, in order, each with the text that replaces it in the translation."""
 
     def __init__(self, spans: Sequence[tuple[int, int, str]]) -> None:
         self.spans = sorted(spans)

@@ -1,4 +1,4 @@
-"""Splits text into sentences, and sentences that are too long for a model into pieces. Nothing is lost or changed.
+"""Splits text into sentences, and sentences too long for a model into pieces. Nothing is lost or changed.
 
     "Dr. May left. Did she?\\n\\nNo."   ->   "Dr. May left. ", "Did she?\\n\\n", "No."
 
@@ -53,7 +53,7 @@ BEFORE = re.compile(r"""(?P<last>\w+)(?P<letters>(?:\s?\.[^\W\d_])*)(?:\.?$|[\s(
 """Matched against the reversed text, "R .R .J": a pattern's start is anchored, its end would be searched for.
 No ' may come before: the t of "don't." is not an initial."""
 MAX_BEFORE = 24
-"""Characters before a full stop that are read."""
+"""Only this many characters before a full stop are read."""
 COUNTER = re.compile(r"\s{0,8}[(\[]?\d{1,3}(?:\.\d{1,3}){0,3}")
 MAX_COUNTER = 16
 ROMAN = re.compile(r"[IVX]{1,5}")

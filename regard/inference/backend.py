@@ -1,8 +1,8 @@
 """The seam: above it what is computed (models, searches, tasks), below it how (torch modules or native code).
 
-    encode(sequences)      texts -> a state: the kv cache of texts that are decoded together
+    encode(sequences)      texts -> a state: the kv cache of texts decoded together
     step(states, tokens)   the newest token of every row -> logits of the next
-    state.reorder(rows)    beams that survive, texts that are finished
+    state.reorder(rows)    keeps surviving beams, drops finished texts
     search(settings)       a whole search in one piece, where the backend has one for these settings
 
 TorchBackend does the first three for every model and device, and is the reference. NativeBackend does all four for the
@@ -44,14 +44,14 @@ class SpecialTokens:
 
 
 class State(Protocol):
-    """What a backend keeps of some texts that are decoded together."""
+    """The kv cache of texts decoded together."""
 
     def reorder(self, rows_R: Tensor, /) -> None:
         """Row i becomes a copy of what row `rows[i]` was."""
 
 
 class Encoded(NamedTuple):
-    """Texts that are ready to be decoded."""
+    """Texts ready to be decoded."""
 
     state: State
     ids_BL: Tensor

@@ -80,7 +80,7 @@ def _capacity(length: int) -> int:
 
 
 class NativeBeamSearch:
-    """Beam search in C over the texts that are added to it."""
+    """Beam search in C over the texts added to it."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class NativeBeamCache(BeamCache):
 
 
 def encode(model: NativeModel, sources: Sequence[Sequence[int]]) -> NativeBeamCache:
-    """Encode texts that are decoded together: the keys and values that cross-attention reads, computed once."""
+    """Encode texts to be decoded together: the keys and values that cross-attention reads, computed once."""
     encoder = model.native_encoder(max(map(len, sources)))
     memory = torch.from_numpy(encoder.encode(sources)).float()
     lengths_S = torch.tensor([len(source) for source in sources])

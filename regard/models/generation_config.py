@@ -14,7 +14,7 @@ class GenerationConfig:
     """Tokens that end the text."""
     pad: int | None = None
     suppressed: tuple[int, ...] = ()
-    """Tokens that are never generated (OPUS-MT: the padding token, which its decoder starts with)."""
+    """Tokens never generated (OPUS-MT: the padding token, which its decoder starts with)."""
     max_tokens: int | None = None
     """Maximum length of the output, in tokens; limited only by the context if None."""
     beam: int = 1

@@ -164,7 +164,7 @@ def make_tokens(config: BlockConfig, vocab: int, *, scaled: bool) -> TokenEmbedd
 
 
 def make_added_positions(config: BlockConfig, positions: Positions, context: int) -> nn.Module | None:
-    """Positions that are added to the embeddings; None for rotary and ALiBi, which act in attention."""
+    """The positions added to the embeddings; None for rotary and ALiBi, which act in attention."""
     match positions:
         case "sinusoidal":
             return Sinusoidal(config.width)

@@ -22,7 +22,7 @@ from regard.models.parts import TextEmbedding, make_added_positions, make_stack,
 
 
 class Memory(NamedTuple):
-    """What was read: the encoder's output, and which of it is no padding."""
+    """The encoder's output, and which positions are not padding."""
 
     states_BSD: Tensor
     present_BS: Tensor
@@ -49,14 +49,14 @@ class Seq2Seq(nn.Module):
         )
 
     def tie(self) -> None:
-        """Make one matrix of the embeddings that are configured to be one; the first in the file is the one."""
+        """Share the embedding matrices that the settings tie; the first one in the file is kept."""
         if self.config.tied == "all":
             self.target.tokens.weight = self.source.tokens.weight
         if self.config.tied != "none":
             self.output.weight = self.target.tokens.weight
 
     def encode(self, ids_BS: Tensor, present_BS: Tensor | None = None, trace: Trace | None = None) -> Memory:
-        """Read the source. `present` is True where a token is no padding."""
+        """Read the source. `present` is False at padding."""
         present_BS = masks.everyone_present(ids_BS) if present_BS is None else present_BS
         positions_BS = masks.positions(present_BS)
         may_attend = masks.padding(present_BS)
@@ -89,7 +89,7 @@ class Seq2Seq(nn.Module):
         return states_BLD
 
     def beam_cache(self, memory: Memory) -> TorchBeamCache:
-        """A cache for texts that are decoded side by side: the memory's keys and values, computed once."""
+        """A cache for texts decoded side by side: the memory's keys and values, computed once."""
         blocks = cast(Iterable[Block], self.decoder.blocks)
         layers = [torch.stack(cast(Attention, block.cross).keys_values(memory.states_BSD)) for block in blocks]
         return TorchBeamCache(torch.stack(layers), memory.present_BS)

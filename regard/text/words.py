@@ -8,7 +8,7 @@ UNSPACED = re.compile(
 )
 """Thai and Lao, Burmese, Khmer, kana, Han: no spaces between words, so anything may stand next to a letter."""
 NO_WORD = -1
-"""For pieces that are no part of the text."""
+"""For pieces outside the text: tags, the end token."""
 SPACES = ("▁", "Ġ", " ")
 """The space before a word, as spelled by sentencepiece, byte-level BPE and regard's own unigram tokenizers."""
 

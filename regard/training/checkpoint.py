@@ -197,7 +197,7 @@ def _ranked(folder: Path, *, best: bool) -> list[Path]:
 
 
 def prune(folder: Path, count: int, *, best: bool) -> None:
-    """Remove the checkpoints that are not needed for averaging, nor for resuming. The best one always stays."""
+    """Remove the checkpoints that neither averaging nor resuming needs. The best one always stays."""
     averaged = (*_ranked(folder, best=best)[-count:], *_ranked(folder, best=True)[-1:])
     kept = {*averaged, *checkpoints(folder)[-2:]}  # two to resume from, in case one is damaged
     for path in checkpoints(folder):

@@ -42,7 +42,7 @@ class TrainSettings:
     """Minimum risk training: share of the loss given to the expected loss of BLEU of the model's own translations; 0
     turns it off. For a model that already translates: every update starts with a beam search."""
     mrt_samples: int = 6
-    """Minimum risk training: translations per source that are compared with its target."""
+    """Minimum risk training: translations per source, each compared with the target."""
     average: int = 1
     """The final model is the mean of this many validated checkpoints, the last ones."""
     average_best: bool = False

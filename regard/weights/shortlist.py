@@ -33,7 +33,7 @@ class Shortlist:
     related_VC: NDArray[np.int32]
     """For each source token its likely target tokens, filled up with -1."""
     frequent_F: NDArray[np.int32]
-    """Target tokens that are always allowed."""
+    """Target tokens allowed for every source."""
 
 
 def learn(

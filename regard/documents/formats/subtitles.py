@@ -123,7 +123,7 @@ def _joined(lines: Sequence[Line]) -> str:
 
 
 def _groups(lines: Sequence[Line], timings: Sequence[int], syntax: Syntax) -> Iterator[range]:
-    """The ranges of lines that are text: without blank lines, after a line with times."""
+    """The ranges of text lines: without blank lines, after a line with times."""
     for timing, following in zip(timings, [*timings[1:], len(lines)], strict=True):
         stop = following - _has_name(lines, timing, following, syntax)
         start = timing + 1

@@ -58,7 +58,7 @@ class DecoderIO:
     related_VC: NDArray[np.int32] | None = None
     """For each source token, the target tokens that may translate it, -1 for none. None allows all tokens."""
     frequent_F: NDArray[np.int32] | None = None
-    """Target tokens that are always allowed."""
+    """Target tokens allowed for every source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class NonFiniteLogits(Exception):
 
 
 class NativeSearch:
-    """Requests under way, and those that are done. For one thread at a time."""
+    """Requests under way, and finished ones. For one thread at a time."""
 
     def __init__(self, encoder: NativeEncoder, decoder_io: DecoderIO, params: SearchParams) -> None:
         suppressed_V = np.zeros(decoder_io.output.outputs, np.uint8)
@@ -134,7 +134,7 @@ class NativeSearch:
     def step(self, max_rows: int, wanted_rows: int, max_steps: int = 0) -> list[tuple[int, list[RawHypothesis]]]:
         """Generate tokens until a request is done and `wanted_rows` of `max_rows` are free, or all requests are done.
 
-        `max_steps` limits the tokens generated for each request; 0 is no limit. Returns the requests that are done, by
+        `max_steps` limits the tokens generated for each request; 0 means no limit. Returns the finished requests by
         their numbers; each leaves the search."""
         if not call("search_step")(self._search, max_rows, wanted_rows, max_steps, threads.current_threads()):
             raise NonFiniteLogits

@@ -23,7 +23,7 @@ HF_ACTIVATIONS: dict[str, Plain] = {
 def number(raw: Mapping[str, object], key: str, default: int | None = None, *, least: int | None = None) -> int:
     value = raw.get(key, default)
     if value is None:
-        raise ConfigError(f"config.json: the key '{key}' is missing")
+        raise ConfigError(f"config.json: key '{key}' is missing")
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"config.json: '{key}' must be a whole number, not {value!r}")
     if least is not None and value < least:

@@ -57,7 +57,7 @@ class HFModelType:
     prefix: str = ""
     """Prefix of the base model's names in a model with a head; a base model is saved without it."""
     ignored: tuple[str, ...] = ()
-    """Tensors in the files that are not weights, or that regard has no use for."""
+    """Tensors in the files that regard does not need: buffers, and weights without a use."""
     computed: Callable[[BlockConfig], dict[str, Tensor]] = lambda config: {}
     """Ignored tensors that transformers requires in a file."""
 

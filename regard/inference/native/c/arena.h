@@ -1,10 +1,10 @@
-/* Buffers for temporary use that are kept and reused: malloc would hold on to freed memory once per
+/* Temporary buffers, kept and reused: malloc would hold on to freed memory once per
  * thread. For one thread at a time. */
 #pragma once
 
 typedef struct Buffer Buffer;
 typedef struct {
-    Buffer *unused; /* large buffers that are free */
+    Buffer *unused; /* free large buffers */
 } Arena;
 
 void *arena_alloc(Arena *arena, long bytes);

@@ -194,7 +194,7 @@ AVX512 ALWAYS_INLINE __m256 scores_8_keys_512(const Head *h, const __m512 *q, lo
                            dot_4_keys_512(q, key, width, fp16));
 }
 
-/* Scores of sixteen keys that are not transposed. */
+/* Scores of sixteen keys, not transposed. */
 AVX512 ALWAYS_INLINE __m512 scores_512(const Head *h, long t, const long width, const int fp16,
                                        const int scattered) {
     __m512 q[4];

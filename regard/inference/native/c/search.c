@@ -196,7 +196,7 @@ static BeamCache cache_of(const SearchParams *params, const Request *r) {
 
 static const uint8_t *suppressed_of(const SearchParams *params, const Request *r) {
     const int at_start = r->length < params->min_tokens;
-    /* a shortlist has no tokens that are always suppressed */
+    /* a shortlist omits the tokens suppressed everywhere */
     if (params->related) return at_start ? r->shortlist.suppressed_at_start : NULL;
     return at_start ? params->suppressed_at_start : params->suppressed;
 }
@@ -332,7 +332,7 @@ static int advance(const SearchParams *params, Request *r, const StepBuffers *b,
     return request_is_done(params, r, rows ? (double)r->beam.totals[0] : -INFINITY);
 }
 
-/* Moves every request forward; those that are done leave the active list. */
+/* Moves every request forward; finished ones leave the active list. */
 static void advance_all(Search *search, const StepBuffers *b) {
     long active = 0, first = 0;
     for (long i = 0; i < search->active.count; i++) {

@@ -7,7 +7,7 @@ typedef struct {
     Encoder encoder;
     Embedding target;
     const Linear *output;
-    const uint8_t *suppressed; /* (vocab): tokens that are never generated */
+    const uint8_t *suppressed; /* (vocab): tokens never generated */
     const uint8_t
         *suppressed_at_start; /* (vocab): the same while fewer than min_tokens were generated */
     const int64_t *ends;
@@ -18,7 +18,7 @@ typedef struct {
     int paper_length_penalty; /* ((5 + n) / 6)^a instead of n^a */
     const int32_t *related;  /* (source vocab, related_count): target tokens that may translate each
                                 source token, -1 for none; NULL: no shortlist */
-    const int32_t *frequent; /* (frequent_count): target tokens that are always allowed */
+    const int32_t *frequent; /* (frequent_count): target tokens allowed for every source */
     long related_count, frequent_count;
 } SearchParams;
 

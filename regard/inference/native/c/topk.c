@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { SCAN_BLOCK = 64 }; /* logits that are skipped together if none can be among the best */
+enum { SCAN_BLOCK = 64 }; /* logits skipped together if none can be among the best */
 
 /* Sorts in a value that is greater than the last one; of equal ones the first stays first. */
 static void insert(float *values, int64_t *tokens, long k, float value, long token) {
