@@ -29,8 +29,7 @@ import regard
 from regard.cpu import threads as cores
 from regard.inference.native import kernels, tensors
 from regard.io import atomic_file, write_json
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.translation import TranslationModel

@@ -13,8 +13,7 @@ from torch import Tensor
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 from regard.blocks.sinusoids import sinusoids
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.seq2seq import Seq2Seq
 
 PARTS = {

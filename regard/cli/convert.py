@@ -66,7 +66,7 @@ def copy_extras(source: Path, destination: Path) -> None:
     from regard.documents.confidence import FILE as CONFIDENCE
     from regard.documents.language import FILE as LANGUAGES
     from regard.io import write_bytes
-    from regard.weights.card import FILE as CARD
+    from regard.weights.directory import CARD
 
     for name in (CARD, CONFIDENCE, LANGUAGES):
         if (source / name).is_file():

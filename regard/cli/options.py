@@ -206,7 +206,7 @@ def make_translation_options(
 
 def search_settings(model: "Model", given: dict[str, Any]) -> "SearchSettings":
     """The settings of a search. Error messages name the options as typed: --max-tokens, not max_tokens."""
-    from regard.tasks.search import search_settings as settings_of
+    from regard.decoding.settings import search_settings as settings_of
 
     try:
         return settings_of(model.generation, given)

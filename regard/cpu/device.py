@@ -8,8 +8,6 @@ resolve_dtype("auto", device)     float32 on a CPU, bfloat16 on a GPU that suppo
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cpu import threads
@@ -27,13 +25,6 @@ def import_torch() -> None:
     import torch  # noqa: F401
 
     threads.apply_to_torch()
-
-
-def only_cpu(name: str = "auto") -> bool:
-    """Whether this device is certainly the CPU. Answers without torch, which takes a second to import."""
-    if name == "auto" and sys.platform == "linux":
-        return not any(Path("/dev", gpu).exists() for gpu in ("nvidia0", "nvidiactl", "nvhost-gpu", "kfd", "dxg"))
-    return name == "cpu"
 
 
 def resolve_device(name: str = "auto") -> torch.device:

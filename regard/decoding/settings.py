@@ -5,11 +5,13 @@ API (`SearchOptions`), and what the native search supports (inference/native_bac
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-from regard.config import one_of
-from regard.errors import ConfigError
+from regard.config import from_table, one_of
+from regard.errors import ConfigError, UsageError
+from regard.models.config import GenerationConfig
 
 LengthForm = Literal["plain", "paper"]
 
@@ -129,6 +131,26 @@ class SearchOptions(TypedDict, total=False):
     max_tokens: int | None
     boost: tuple[tuple[int, ...], ...] | None
     seed: int | None
+
+
+def search_settings(defaults: GenerationConfig, options: Mapping[str, Any]) -> SearchSettings:
+    """The caller's settings, and the model's own where the caller gives none."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if isinstance(given.get("max_tokens"), int) and given["max_tokens"] < 1:
+        raise UsageError(f"max_tokens must be at least 1, not {given['max_tokens']}")
+    own: dict[str, Any] = {
+        "beam": 1 if given.get("temperature") else defaults.beam,
+        "length_penalty": defaults.length_penalty,
+        "length_form": defaults.length_form,
+        "max_tokens": defaults.max_tokens,
+        # To wait until no better hypothesis is possible takes nearly twice as long where a score is a mean over the
+        # tokens: a row could gain by continuing to the limit. Measured on Multi30k, the BLEU is the same.
+        "patience": 1.0,
+    }
+    n_best = given.get("n_best")
+    if isinstance(n_best, int) and not given.get("temperature"):
+        own["beam"] = max(defaults.beam, n_best)  # the beam must hold them
+    return from_table(SearchSettings, own | given, "search")
 
 
 OPTIONAL = ("patience", "max_tokens", "seed")

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Unpack, overload
 
-from regard.decoding.settings import SearchSettings
+from regard.decoding.settings import SearchSettings, search_settings
 from regard.documents.confidence import Confidence
 from regard.documents.glossary import Glossary
 from regard.documents.language import CERTAINTY, Languages
@@ -26,11 +26,9 @@ from regard.documents.result import Sentence, TranslationResult
 from regard.documents.retry import Candidate, PivotCandidate, search_candidates, unchanged
 from regard.documents.segments import Segment, join_segments, segments, with_terms
 from regard.errors import InputError, UsageError
-from regard.tasks.search import search_settings
 from regard.tasks.translation import TranslationModel
-from regard.text.checks import check_text
-from regard.text.tokenizer import tag_piece
-from regard.weights.card import Card
+from regard.text.tokenizer import check_text, tag_piece
+from regard.weights.directory import Card
 
 MAX_SEGMENT_TOKENS = 100
 """Few sentences are longer, and models of sentences were trained on few that are."""

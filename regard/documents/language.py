@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.errors import InputError, ModelError
-from regard.text import files
+from regard.text import tokenizer_files as files
 
 FILE = "languages.json"
 MAX_TEXT = 4000

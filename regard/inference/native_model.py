@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from regard.blocks.sinusoids import sinusoids
 from regard.inference.native import kernels
-from regard.inference.native.encode import Embedding, NativeEncoder
 from regard.inference.native.kernels import Array, Floats, NativeLinear
+from regard.inference.native.layers import Attention, Block, Embedding, NativeEncoder, Norm, Sizes, Stack
 from regard.inference.native.search import DecoderIO
-from regard.inference.native.stack import Attention, Block, Norm, Sizes, Stack
 from regard.models.config import Seq2SeqConfig
 
 if TYPE_CHECKING:

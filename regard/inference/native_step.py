@@ -11,18 +11,18 @@ from torch import Tensor
 
 from regard.blocks.beam_cache import BeamCache
 from regard.inference.backend import State
-from regard.inference.native import stack, tensors
+from regard.inference.native import layers, tensors
 from regard.inference.native_model import NativeModel
 
 
 class NativeBeamCache(BeamCache):
     """A beam cache in the native layout: the memory's keys are transposed, as (K, M)."""
 
-    def struct(self) -> stack.NativeBeamCache:
+    def struct(self) -> layers.NativeBeamCache:
         """What the C code reads; valid until the next `reorder` or `extend`."""
         rows = self._map
         self._slots_R = rows.slots_R.int()  # the struct has only addresses
-        return stack.NativeBeamCache(
+        return layers.NativeBeamCache(
             self_kv=self._self.data_ptr(),
             memory_kv=self._memory.data_ptr(),
             seq_ids=self._slots_R.data_ptr(),

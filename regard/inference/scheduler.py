@@ -23,7 +23,7 @@ from itertools import count
 from threading import Condition, Thread, current_thread
 
 from regard.cpu import threads
-from regard.cpu.thread_pool import ThreadPool
+from regard.cpu.threads import ThreadPool
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import Cancelled, QueueFull
 from regard.inference.backend import Backend, SpecialTokens

@@ -4,7 +4,7 @@ text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> searc
         text/     blocks/                    blocks/  models/     models/   decoding/  text/
 
 load               a directory -> a model
-base               what every model shares; search  what the generating families share
+base               what every model shares, and what those that generate share
 translation        an encoder and a decoder: translate a sentence
 language_model     a decoder: continue a text; encoder  embed, fill, classify a text; text_model  what both share
 image_classifier   an encoder over patches: classify an image

@@ -5,17 +5,19 @@ The tasks are in the files beside this one. A family that lacks a task raises `T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Unpack
 
-from regard.decoding.settings import SearchOptions
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import SearchOptions, SearchSettings
 from regard.errors import InputError, InputTooLong, TaskError, TokenizerError, UsageError
-from regard.inference.backend import Runtime
+from regard.inference.backend import Runtime, SpecialTokens
+from regard.inference.requests import Request
+from regard.inference.scheduler import Scheduler
 from regard.io import new_directory
 from regard.models import family_of
-from regard.models.config import BlockConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, GenerationConfig
 from regard.text.tokenizer import Tokenizer
 from regard.weights.directory import Checkpoint
 from regard.weights.shortlist import Shortlist
@@ -165,6 +167,43 @@ class Model:
         from regard.inference.torch_backend import padded
 
         return padded(rows, self.generation.pad or 0, self.device)
+
+
+class Generating(Model):
+    """A model that generates tokens: its requests go through one scheduler."""
+
+    _scheduler: Scheduler | None = None
+
+    def scheduler(self) -> Scheduler:
+        """The scheduler of this model, on the backend that fits its weights as they are now."""
+        backend, tokens = self._runtime.backend(), self._special_tokens()
+        found = self._scheduler
+        if found is None or found.backend is not backend or found.tokens != tokens:
+            found = self._scheduler = Scheduler(backend, tokens)
+        return found
+
+    def _special_tokens(self) -> SpecialTokens:
+        generation, vocab = self.generation, getattr(self.config, "vocab", 0)
+        # vocabularies are often rounded up: what the tokenizer has no piece for is never generated
+        pieces = self.tokenizer.vocab_target if self.has_tokenizer else vocab
+        suppressed = (*generation.suppressed, *range(pieces, vocab))
+        return SpecialTokens(start=generation.start, end=generation.end, pad=generation.pad or 0, suppressed=suppressed)
+
+    def request(self, ids: Sequence[int], settings: SearchSettings, *, stream: bool = False) -> Request:
+        """A request for one text in tokens, with the most tokens that its output may have."""
+        limit = self._max_tokens(ids)
+        limit = limit if settings.max_tokens is None else min(limit, settings.max_tokens)
+        return Request(ids=ids, settings=settings, max_tokens=limit, stream=stream)
+
+    def _max_tokens(self, ids: Sequence[int]) -> int:
+        """The most tokens that the output for a text may have, the end token included."""
+        raise NotImplementedError
+
+    def _search(self, rows: Iterable[Sequence[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        return self.scheduler().run([self.request(row, settings) for row in rows])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_scheduler": None}
 
 
 def check_text(text: object, what: str = "text") -> None:

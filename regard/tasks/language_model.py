@@ -6,11 +6,10 @@ prompt -> tokens -> [ the block ] x N -> logits -> search -> tokens -> text
 from collections.abc import Iterator, Sequence
 from typing import Unpack
 
-from regard.decoding.settings import SearchOptions
+from regard.decoding.settings import SearchOptions, search_settings
 from regard.errors import InputError
 from regard.models.decoder import Decoder
-from regard.tasks.base import check_text
-from regard.tasks.search import Generating, search_settings
+from regard.tasks.base import Generating, check_text
 from regard.tasks.text_model import TextModel
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from regard.cpu.device import import_torch, only_cpu, resolve_device, resolve_dtype
+from regard.cpu.device import import_torch, resolve_device, resolve_dtype
+from regard.cpu.machine import only_cpu
 from regard.errors import ModelError, UsageError
 from regard.inference.backend import Runtime
 from regard.models import family_of
-from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
 from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text

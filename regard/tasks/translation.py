@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Unpack, overload
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import SearchOptions, SearchSettings
+from regard.decoding.settings import SearchOptions, SearchSettings, search_settings
 from regard.errors import ModelError, UsageError
 from regard.models.config import Seq2SeqConfig
-from regard.tasks.base import check_texts, each
-from regard.tasks.search import Generating, search_settings
+from regard.tasks.base import Generating, check_texts, each
 from regard.text.tokenizer import tag_piece
 from regard.weights.shortlist import learn
 

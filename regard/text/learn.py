@@ -26,9 +26,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from regard.errors import ConfigError, InputError
 from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, DualTokenizer
-from regard.text.files import one_line
 from regard.text.hf_tokenizer import MAIN_FILE, HFTokenizer
 from regard.text.tokenizer import tag_piece
+from regard.text.tokenizer_files import one_line
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # ids 0 to 3; <unk> exists for formats that need one, and is never used
 END = "</s>"

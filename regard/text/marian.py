@@ -12,10 +12,9 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from regard.errors import InputError, TokenizerError
-from regard.text import files
-from regard.text.checks import check_ids, check_text
-from regard.text.tokenizer_config import FILES as CONFIG_FILES
-from regard.text.tokenizer_config import clean_up, read_tokenizer_config
+from regard.text import tokenizer_files as files
+from regard.text.tokenizer import check_ids, check_text
+from regard.text.tokenizer_files import CONFIG_FILES, clean_up, read_tokenizer_config
 
 MAIN_FILES = ("source.spm", "target.spm", "vocab.json")
 TARGET_VOCAB = "target_vocab.json"

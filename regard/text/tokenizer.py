@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from regard.errors import TokenizerError
-from regard.text.files import exists
+from regard.errors import InputError, TokenizerError
+from regard.text.tokenizer_files import exists
 
 # parts of a tokenizer, none of them sufficient
 FRAGMENTS = (
@@ -25,6 +25,9 @@ FRAGMENTS = (
     "spiece.model",
     "sentencepiece.bpe.model",
 )
+
+UNDECODED = range(0xDC80, 0xDD00)
+"""How Python decodes the bytes 0x80 to 0xFF of an argument or a file name that is not UTF-8 (PEP 383)."""
 
 
 class Tokenizer(Protocol):
@@ -115,3 +118,27 @@ def load(directory: Path) -> Tokenizer | None:
             "load the directory once with transformers' AutoTokenizer and save_pretrained it"
         )
     return None
+
+
+# ---- checks before a library is called, which would crash or ignore the problem ----
+
+
+def check_text(text: str) -> None:
+    """Refuse half of a surrogate pair: a Python str can hold it (broken JSON, command line), a tokenizer cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        if code in UNDECODED:
+            before = len(text[: error.start].encode("utf-8"))
+            raise InputError(f"the text is not UTF-8: its byte {before + 1} is 0x{code - 0xDC00:02X}") from None
+        raise InputError(
+            f"the text has a lone surrogate U+{code:04X} at position {error.start}, which is not a character: remove it"
+        ) from None
+
+
+def check_ids(ids: Sequence[int], vocab: int) -> None:
+    """Refuse ids outside the vocabulary: `tokenizers` skips them silently, sentencepiece reads another piece."""
+    for position, number in enumerate(ids):
+        if not 0 <= number < vocab:
+            raise InputError(f"id {number} at position {position} is outside the vocabulary, 0 to {vocab - 1}")

@@ -15,8 +15,7 @@ from regard.data.stats import Stats
 from regard.data.token_cache import cached_corpus, location, tag_ids
 from regard.errors import ConfigError, UsageError
 from regard.io import new_directory
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.plural import counted

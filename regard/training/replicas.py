@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.dropout import MaskPool, share_mask_pool
-from regard.cpu.thread_pool import ThreadPool
+from regard.cpu.threads import ThreadPool
 from regard.data.batching import Batch
 
 MAX_REPLICAS = 8

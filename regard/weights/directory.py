@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from regard.config import did_you_mean, from_table, load_json, one_of
 from regard.errors import ConfigError, ModelError
 from regard.models import FAMILIES
-from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
 from regard.weights.shortlist import Shortlist, read_shortlist
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
+CARD = "card.json"
 FORMAT = 2
 """Version of regard's model directories; raised when an older regard can no longer read a newer directory."""
 READABLE_FORMATS = (1, 2)
@@ -106,6 +106,30 @@ def regard_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
     if not isinstance(config, Seq2SeqConfig):
         return None
     return read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a model is for, its training data, its quality and its limits, for people to read."""
+
+    name: str
+    about: str
+    pairs: tuple[str, ...]
+    """Language pairs it was trained for, such as en-de."""
+    data: tuple[str, ...] = ()
+    licence: str = ""
+    figures: tuple[dict[str, str], ...] = ()
+    """Rows of a table of measurements."""
+    limits: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, directory: Path) -> "Card | None":
+        path = directory / CARD
+        return from_table(cls, load_json(path), str(path)) if path.is_file() else None
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(language for pair in self.pairs for language in pair.split("-")))
 
 
 def existing_directory(path: Path) -> Path:

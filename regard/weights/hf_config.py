@@ -5,8 +5,7 @@ from pathlib import Path
 
 from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError
-from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
 from regard.weights.arrays import LazyModel, read_arrays
 from regard.weights.directory import CONFIG, GENERATION, WEIGHTS
 from regard.weights.maps import HF_MODEL_TYPES

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from regard.errors import ConfigError, UsageError
 from regard.io import write_json
-from regard.models.config import BlockConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, EncoderConfig, GenerationConfig, Seq2SeqConfig, VisionConfig
 from regard.weights.directory import CONFIG, GENERATION, WEIGHTS, Checkpoint
 from regard.weights.hf_config import convert_hf, hf_model_type
 from regard.weights.maps import HF_MODEL_TYPES

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import WeightsError
-from regard.models.config import DecoderConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import DecoderConfig, GenerationConfig
 from regard.plural import counted
 from regard.weights.directory import Checkpoint
 from regard.weights.maps.table import pairs_to_halves

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.cpu import cache, capabilities
+from regard.cpu import capabilities, machine
 from regard.cpu.capabilities import CAP, ISA, OLD_ISA, Capabilities
 from regard.cpu.device import resolve_dtype
 from regard.errors import UsageError
@@ -77,7 +77,7 @@ def test_real_probe_on_this_machine(tmp_path: Path) -> None:
     assert found.isa_cap in (None, CAP)
     assert os.environ.get(ISA) == found.isa_cap
     assert found.bfloat16, "torch emulates bfloat16 on every CPU without the instructions"
-    flags = cache.cpu_model()
+    flags = machine.cpu_model()
     if "avx2" in flags:
         assert found.int8
         assert not found.int8_wide or "vnni" in flags, "without VNNI, 8-bit weights saturate"
@@ -233,17 +233,17 @@ def test_another_machine_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_cpu_description_lasts() -> None:
-    assert cache.cpu_model() == cache.cpu_model() != ""
-    assert "MHz" not in cache.cpu_model()
+    assert machine.cpu_model() == machine.cpu_model() != ""
+    assert "MHz" not in machine.cpu_model()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder has another name elsewhere")
 def test_cache_folder_follows_the_standard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.cache_folder() == tmp_path / "cache/regard"
+    assert machine.cache_folder() == tmp_path / "cache/regard"
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert cache.cache_folder() == tmp_path / ".cache/regard"
+        assert machine.cache_folder() == tmp_path / ".cache/regard"
 
 
 # --- the import ---

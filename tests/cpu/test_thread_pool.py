@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from regard.cpu.thread_pool import ThreadPool
+from regard.cpu.threads import ThreadPool
 
 
 @pytest.fixture(autouse=True)

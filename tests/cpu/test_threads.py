@@ -89,7 +89,7 @@ def test_torch_takes_the_number_over() -> None:
 def test_without_torch_a_crew_shares_the_threads() -> None:
     program = """
 from regard.cpu import threads
-from regard.cpu.thread_pool import ThreadPool
+from regard.cpu.threads import ThreadPool
 threads.set_threads(4)
 crew = ThreadPool(2)
 print([done.result() for done in crew.run_all([threads.current_threads] * 2)], threads.current_threads())

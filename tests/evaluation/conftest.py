@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks import TranslationModel

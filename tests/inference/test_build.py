@@ -57,7 +57,7 @@ def several_processes(tmp_path: Path, processes: int) -> list[str]:
     program = (
         "import sys; from pathlib import Path; from regard.inference.native import build\n"
         "build.FOLDER, build.SELFTEST = Path(sys.argv[1], 'c'), 'pass'\n"
-        "build.cache.cache_folder = lambda: Path(sys.argv[1], 'cache')\n"
+        "build.machine.cache_folder = lambda: Path(sys.argv[1], 'cache')\n"
         "found = build.library()\n"
         "print(None if found is None else found.answer())"
     )

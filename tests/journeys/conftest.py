@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from regard.cli.main import main
 from regard.models import build
-from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.weights.checkpoint import write_model
 from regard.weights.directory import Checkpoint

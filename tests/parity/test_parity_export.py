@@ -13,8 +13,7 @@ from torch import Tensor
 import regard
 from regard.errors import ConfigError
 from regard.models import build
-from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, VisionConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, GenerationConfig, VisionConfig
 from regard.weights.checkpoint import write_model
 from regard.weights.directory import Checkpoint
 

@@ -14,8 +14,14 @@ import regard
 from regard.cpu import capabilities
 from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.models import build
-from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import (
+    BlockConfig,
+    DecoderConfig,
+    EncoderConfig,
+    GenerationConfig,
+    Seq2SeqConfig,
+    VisionConfig,
+)
 from regard.models.initialize import initialize
 from regard.tasks import EncoderModel, ImageClassifier, LanguageModel, TranslationModel, kind_of
 from regard.tasks.base import BATCH

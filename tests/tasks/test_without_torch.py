@@ -22,8 +22,7 @@ from regard.errors import ModelError, WeightsError
 from regard.inference.native import kernels
 from regard.inference.native_model import NativeModel
 from regard.models import build
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.tasks.load import BOX
 from regard.tasks.translation import TranslationModel

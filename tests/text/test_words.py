@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tokenizer_samples import ENGLISH, GERMAN
 from tokenizers import pre_tokenizers
 
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks import TranslationModel
 from regard.text.learn import TokenizerSettings, learn

@@ -21,7 +21,7 @@ from weight_samples import (
 
 import regard
 from regard.errors import ConfigError, ModelError, RegardError, TokenizerError, WeightsError
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig
 
 TENSORS, CONFIG, INDEX = "model.safetensors", "config.json", "model.safetensors.index.json"
 

@@ -11,8 +11,14 @@ from regard.blocks.int8 import Int8Matrix
 from regard.cli.main import main
 from regard.errors import ConfigError, UsageError, WeightsError
 from regard.models import build
-from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, Seq2SeqConfig, VisionConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import (
+    BlockConfig,
+    DecoderConfig,
+    EncoderConfig,
+    GenerationConfig,
+    Seq2SeqConfig,
+    VisionConfig,
+)
 from regard.models.initialize import initialize
 from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint

@@ -8,8 +8,7 @@ from weight_samples import SAMPLES, everything_in, one_clear_line, random_model
 
 from regard.errors import ConfigError, OutputError
 from regard.io import new_directory
-from regard.models.config import BlockConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import BlockConfig, GenerationConfig
 from regard.tasks import Model, kind_of
 
 GPT2 = SAMPLES["gpt2"][0]

@@ -17,8 +17,7 @@ from regard.inference.native_model import NativeModel
 from regard.inference.requests import Request
 from regard.inference.scheduler import Scheduler
 from regard.models import build
-from regard.models.config import Seq2SeqConfig
-from regard.models.generation_config import GenerationConfig
+from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.weights.checkpoint import read_model, write_model

@@ -18,11 +18,11 @@ from regard.models.config import (
     BlockConfig,
     DecoderConfig,
     EncoderConfig,
+    GenerationConfig,
     RotaryScaling,
     Seq2SeqConfig,
     VisionConfig,
 )
-from regard.models.generation_config import GenerationConfig
 from regard.weights.checkpoint import Style, write_model
 from regard.weights.directory import Checkpoint
 

@@ -5,7 +5,6 @@ build       compiles the library once per machine, and tests it in a child proce
 selftest    what that child process runs
 kernels     the library's functions, and the weights of linear layers
 tensors     single kernels for torch tensors
-stack       a pass through all blocks of a model
-encode      embeddings and the encoder
+layers      embeddings, a pass through all blocks of a model, the encoder
 search      a complete beam search
 """

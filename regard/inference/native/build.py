@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from regard.cpu import cache
+from regard.cpu import machine
 from regard.cpu.child import child_environment
 from regard.errors import OutputError
 from regard.io import atomic_file, write_json
@@ -45,7 +45,7 @@ def library() -> ctypes.CDLL | None:
     if compiler is None:
         log.info("no C compiler: inference runs without compiled kernels")
         return None
-    path = cache.cache_folder() / f"kernels-{_key(compiler)}.so"
+    path = machine.cache_folder() / f"kernels-{_key(compiler)}.so"
     try:
         return _load(path) or _build(compiler, path)
     except (OSError, OutputError, subprocess.SubprocessError) as error:
@@ -56,7 +56,7 @@ def library() -> ctypes.CDLL | None:
 def _key(compiler: str) -> str:
     """Changes with the source, the compiler and the CPU."""
     sources = [path.read_bytes() for path in sorted(FOLDER.glob("*.[ch]"))]
-    parts = (*sources, repr(FLAGS).encode(), compiler.encode(), cache.cpu_model().encode())
+    parts = (*sources, repr(FLAGS).encode(), compiler.encode(), machine.cpu_model().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
@@ -72,7 +72,7 @@ def _build(compiler: str, path: Path) -> ctypes.CDLL | None:
     """The new library; or that of another process which built it while we waited; or None if it failed recently."""
     failure = path.with_suffix(".failed")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with cache.file_lock(path.with_suffix(".lock"), LOCK_SECONDS):
+    with machine.file_lock(path.with_suffix(".lock"), LOCK_SECONDS):
         if found := _load(path):
             return found
         if reason := _recent_failure(failure):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.cpu import threads
-from regard.inference.native.encode import Embedding, EmbeddingStruct, EncoderStruct, NativeEncoder, concatenate
 from regard.inference.native.kernels import NativeLinear, address, call
+from regard.inference.native.layers import Embedding, EmbeddingStruct, EncoderStruct, NativeEncoder, concatenate
 
 
 class _ParamsStruct(Structure):

@@ -7,9 +7,17 @@ import numpy as np
 import torch
 
 from regard.inference.native import build, kernels, tensors
-from regard.inference.native.encode import Embedding, NativeEncoder
 from regard.inference.native.kernels import Array, NativeLinear
-from regard.inference.native.stack import Attention, Block, NativeBeamCache, Norm, Sizes, Stack
+from regard.inference.native.layers import (
+    Attention,
+    Block,
+    Embedding,
+    NativeBeamCache,
+    NativeEncoder,
+    Norm,
+    Sizes,
+    Stack,
+)
 
 
 def main(path: str) -> None:

@@ -11,7 +11,7 @@
  * arrays in one buffer
  *
  * Plain C with x86 intrinsics. Every loop exists for AVX2, and for AVX-512 with VNNI where that is
- * faster. kernels.py, stack.py, encode.py and search.py mirror the structs.
+ * faster. kernels.py, layers.py and search.py mirror the structs.
  */
 #pragma once
 #include <stdint.h>

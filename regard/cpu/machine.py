@@ -1,5 +1,6 @@
-"""The user's cache folder: what was found out about this machine is kept there.
+"""Facts about this machine that need no torch, and the folder in which what was found out about it is kept.
 
+only_cpu("auto")             whether there is certainly no GPU
 cache_folder()               ~/.cache/regard on Linux; may not exist yet
 file_lock(path, seconds)     one process at a time, for work that is worth doing once
 cpu_model()                  model and flags of this CPU, to make a file's name from
@@ -16,6 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 POLL_SECONDS = 0.05
+
+
+def only_cpu(name: str = "auto") -> bool:
+    """Whether this device is certainly the CPU. Answers without torch, which takes a second to import."""
+    if name == "auto" and sys.platform == "linux":
+        return not any(Path("/dev", gpu).exists() for gpu in ("nvidia0", "nvidiactl", "nvhost-gpu", "kfd", "dxg"))
+    return name == "cpu"
 
 
 def cache_folder() -> Path:

@@ -1,20 +1,94 @@
-"""tokenizer_config.json and the files beside it: which tokens are special, and how to clean up decoded text.
+"""A tokenizer's files: read, checked, and written back byte for byte.
 
-Most of their keys are for Python classes of `transformers`; only those that change ids or text are read here.
+Their contents stay in memory (tens of megabytes for the largest vocabularies), so that `save` writes exactly what was
+loaded, even if the directory has moved since or is the one written to.
 """
 
+import contextlib
+import json
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import TokenizerError
-from regard.text.files import parse_json
+from regard.errors import OutputError, TokenizerError
+from regard.io import write_bytes
+
+
+def read_files(directory: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, bytes]:
+    """File name -> content; an optional file may be absent."""
+    names = [*required, *(name for name in optional if exists(directory / name))]
+    return {name: _read(directory / name) for name in names}
+
+
+def exists(path: Path) -> bool:
+    return os.path.lexists(path)  # a dangling link counts: ignoring it would hide a broken download
+
+
+def decode_text(raw: bytes, path: Path) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TokenizerError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+
+
+def parse_json(raw: bytes, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(decode_text(raw, path))
+    except (ValueError, RecursionError) as error:
+        raise TokenizerError(f"{path}: is not valid JSON ({one_line(error)})") from None
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path}: must hold a JSON object, not a {type(value).__name__}")
+    return value
+
+
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write each file atomically."""
+    for name, content in files.items():
+        path = directory / name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
+        write_bytes(path, content)
+
+
+@contextlib.contextmanager
+def tokenizer_errors(path: Path) -> Iterator[None]:
+    """Turn any error of a tokenizer library into a TokenizerError: one line that names the file.
+
+    A Rust panic arrives as `pyo3_runtime.PanicException`, which is not an `Exception` and cannot be
+    imported; a tokenizer.json with a missing template token is enough to cause one.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise  # KeyboardInterrupt and the like
+        raise TokenizerError(f"{path}: cannot be used as a tokenizer ({one_line(error)})") from None
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise TokenizerError(f"{path}: is missing, and the tokenizer needs it") from None
+    except OSError as error:
+        raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+# ---- tokenizer_config.json and the files beside it: which tokens are special, and how to clean up decoded text ----
+# Most of their keys are for Python classes of `transformers`; only those that change ids or text are read.
 
 SENTENCE_CONFIG = "sentence_bert_config.json"
 """Written by sentence-transformers, for every kind of model."""
-FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", SENTENCE_CONFIG)
+CONFIG_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", SENTENCE_CONFIG)
 
 # our name -> the keys that may name it, in order of preference: GPT has a bos, BERT a cls, ALBERT both
 ROLES = {
@@ -61,7 +135,7 @@ class TokenizerConfig:
 
 
 def read_tokenizer_config(files: Mapping[str, bytes], directory: Path) -> TokenizerConfig:
-    raw = {name: parse_json(files[name], directory / name) for name in FILES if name in files}
+    raw = {name: parse_json(files[name], directory / name) for name in CONFIG_FILES if name in files}
     config = raw.get("tokenizer_config.json", {})
     added = _added(config.get("added_tokens_decoder"), directory / "tokenizer_config.json")
     named = _named(config, directory / "tokenizer_config.json")
