@@ -115,8 +115,6 @@ class DataSettings:
                 raise ConfigError("[data.split] makes the validation pairs; remove valid")
             if not all(entry.tsv and self.split.column in entry.columns for entry in self.train):
                 raise ConfigError(f"[data.split] needs column {self.split.column} of tsv files in every entry of train")
-        if self.bad_lines not in ("error", "skip"):
-            raise ConfigError(f"bad_lines must be one of error, skip, not '{self.bad_lines}'")
 
 
 class Pair(NamedTuple):
