@@ -1,6 +1,5 @@
 """The translator in the box, as a person uses it: what must hold of every text, whatever its sentences become."""
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -266,9 +265,8 @@ def test_a_function_for_texts_and_lists(monkeypatch: pytest.MonkeyPatch) -> None
     document_translator._box.cache_clear()
 
 
-def test_the_package_can_be_called() -> None:
-    package: Any = sys.modules["regard.translate"]
-    assert package("I ate an apple.", to="de") == "Ich habe einen Apfel gegessen."
+def test_translate_in_one_line() -> None:
+    assert regard.translate("I ate an apple.", to="de") == "Ich habe einen Apfel gegessen."
 
 
 def test_a_named_source_language_that_the_text_is_not_in(box: DocumentTranslator) -> None:

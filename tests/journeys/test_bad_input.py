@@ -9,18 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from journeys_types import Done, Folders, Run
+from journeys_types import Done, Folders, Run, error_line
 
 TEXT = "I ate an apple."
-
-
-def error_line(done: Done) -> str:
-    """The one line on standard error."""
-    lines = done.stderr.splitlines()
-    assert done.stdout == ""
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("regard: ")
-    return lines[0]
 
 
 @pytest.fixture

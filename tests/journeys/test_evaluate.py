@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 import torch
-from journeys_types import Done, Folders, Run
+from journeys_types import Folders, Run, error_line
 from safetensors.torch import load_file
 
 from regard.cli.main import main
@@ -50,12 +50,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def error_line(done: Done) -> str:
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    return done.stderr
 
 
 def test_scores_of_a_model(regard: Run, folders: Folders, test_set: tuple[str, str], tmp_path: Path) -> None:
@@ -148,7 +142,7 @@ def test_doctor_of_a_run(regard: Run, run: Path) -> None:
 def test_more_checkpoints_than_there_are(regard: Run, run: Path, tmp_path: Path) -> None:
     for option in ("--last", "--best"):
         shown = error_line(regard("average", run, "mean", option, "99", code=2))
-        assert shown == f"regard: {option} 99: {run} has only 2 validated checkpoints\n"
+        assert shown == f"regard: {option} 99: {run} has only 2 validated checkpoints"
     assert not (tmp_path / "mean").exists()
 
 
