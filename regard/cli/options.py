@@ -249,32 +249,46 @@ def locate_errors(texts: Sequence[InputText]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        location = "" if error.index is None else texts[error.index].location
+        index = 0 if len(texts) == 1 else error.index
+        location = "" if index is None else texts[index].location
         if not location:
             raise
         raise type(error)(f"{location}: {error}") from None
 
 
-def read_texts(texts: tuple[str, ...], source: Path | None = None) -> Iterator[list[InputText]]:
-    """The texts of the command line, or batches of lines of a file or of standard input."""
+def no_other_work() -> bool:
+    return False
+
+
+def read_texts(
+    texts: tuple[str, ...], source: Path | None = None, other_work: Callable[[], bool] = no_other_work
+) -> Iterator[list[InputText]]:
+    """The texts of the command line, or the lines of a file or of standard input: those that are there by now.
+
+    Where no line is there, this waits for one; or it yields an empty batch while there is other work, also after the
+    last line.
+    """
     if texts and source is not None:
         raise UsageError("give texts or a file, not both")
     if texts:
         yield [InputText(text, f"text {number}" if len(texts) > 1 else "") for number, text in enumerate(texts, 1)]
-        return
-    if source is None:
+    elif source is None:
         if sys.stdin is None:
             raise UsageError("standard input is closed; give texts or a file")
-        yield from read_lines(sys.stdin.buffer, lambda number: f"line {number} of standard input")
-        return
-    try:
-        with source.open("rb") as file:
-            yield from read_lines(file, lambda number: f"{source}:{number}")
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error.strerror})") from None
+        yield from read_lines(sys.stdin.buffer, lambda number: f"line {number} of standard input", other_work)
+    else:
+        try:
+            with source.open("rb") as file:
+                yield from read_lines(file, lambda number: f"{source}:{number}", other_work)
+        except OSError as error:
+            raise InputError(f"{source}: cannot be read ({error.strerror})") from None
+    while other_work():
+        yield []
 
 
-def read_lines(file: IO[bytes], location: Callable[[int], str]) -> Iterator[list[InputText]]:
+def read_lines(
+    file: IO[bytes], location: Callable[[int], str], other_work: Callable[[], bool] = no_other_work
+) -> Iterator[list[InputText]]:
     """Batches of whole lines: one line at a time from someone who types, many from a file."""
     pending: queue.Queue[bytes | OSError | None] = queue.Queue(LINES_PER_BATCH)
 
@@ -288,25 +302,24 @@ def read_lines(file: IO[bytes], location: Callable[[int], str]) -> Iterator[list
         pending.put(end)
 
     threading.Thread(target=read, daemon=True).start()
-    number, done = 0, False
-    while not done:
-        batch = [pending.get()]
-        while isinstance(batch[-1], bytes) and len(batch) < LINES_PER_BATCH and not pending.empty():
-            batch.append(pending.get())
-        done = not isinstance(batch[-1], bytes)
+    number = 0
+    while True:
         lines: list[InputText] = []
-        for line in batch:
-            if isinstance(line, bytes):
-                number += 1
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise InputError(f"{location(number)}: is not UTF-8 (byte {error.start + 1} of the line)") from None
-                lines.append(InputText(text.rstrip("\r\n"), location(number)))
-        if lines:
-            yield lines
-        if isinstance(batch[-1], OSError):
-            raise batch[-1]
+        while len(lines) < LINES_PER_BATCH and not (pending.empty() and (lines or other_work())):
+            line = pending.get()
+            if not isinstance(line, bytes):
+                if lines:
+                    yield lines
+                if line is not None:
+                    raise line
+                return
+            number += 1
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(f"{location(number)}: is not UTF-8 (byte {error.start + 1} of the line)") from None
+            lines.append(InputText(text.rstrip("\r\n"), location(number)))
+        yield lines
 
 
 def load(directory: Path, device: str = "auto") -> "Model":

@@ -1,6 +1,8 @@
 """regard translate"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,13 @@ if TYPE_CHECKING:
     from regard.documents.document_translator import DocumentTranslator
     from regard.documents.formats.files import Format
     from regard.documents.options import TranslationOptions
+    from regard.documents.passage import Document
     from regard.documents.result import TranslationResult
     from regard.tasks import TranslationModel
     from regard.tasks.translation import Translation
+
+Read = Callable[[Callable[[], bool]], Iterator[list[options.InputText]]]
+"""Batches of the lines there are by now; empty ones while the callable says that other work is waiting."""
 
 
 @click.command(
@@ -84,11 +90,11 @@ def command(
         raise UsageError("--align needs plain text: words of a line with markup have no numbers")
     wanted = options.make_translation_options(translation, search, align=align or as_json)
     with output.line_writer(target) as write:
-        batches = options.read_texts(texts, source)
+        read = partial(options.read_texts, texts, source)
         if as_is:
-            lines = search_lines(translator.model, batches, as_json, align, {"to": wanted.to, **search})
+            lines = search_lines(translator.model, read, as_json, align, {"to": wanted.to, **search})
         else:
-            lines = translate_lines(translator, batches, as_json, align, form, wanted)
+            lines = translate_lines(translator, read, as_json, align, form, wanted)
         for line in lines:
             write(line)
 
@@ -98,24 +104,31 @@ def command(
 
 def translate_lines(
     translator: "DocumentTranslator",
-    batches: Iterable[list[options.InputText]],
+    read: Read,
     as_json: bool,
     align: bool,
     form: "Format",
     wanted: "TranslationOptions",
 ) -> Iterator[str]:
     from regard.documents.formats.files import parse
+    from regard.documents.stream import TranslationStream
 
-    translator.check(wanted)
-    for batch in batches:
-        documents = [parse(line.text, form, source=wanted.source, target=wanted.to) for line in batch]
-        with options.locate_errors(batch):
-            passages = [passage for document in documents for passage in document.passages]
-            results = iter(translator.translate_passages(passages, wanted))
-        for line, document in zip(batch, documents, strict=True):
-            parts = [next(results) for _ in document.passages]
-            text = document.render([part.passage for part in parts])
-            yield json_line(line.text, text, parts) if as_json else text_line(line.text, text, parts, align)
+    waiting: deque[tuple[str, Document]] = deque()
+    results: deque[TranslationResult] = deque()
+    with TranslationStream(translator, wanted) as stream:
+        for batch in read(lambda: bool(waiting)):
+            for line in batch:
+                document = parse(line.text, form, source=wanted.source, target=wanted.to)
+                with options.locate_errors([line]):
+                    for passage in document.passages:
+                        stream.add(passage)
+                waiting.append((line.text, document))
+            results.extend(stream.results())
+            while waiting and len(results) >= len(waiting[0][1].passages):
+                source, document = waiting.popleft()
+                parts = [results.popleft() for _ in document.passages]
+                text = document.render([part.passage for part in parts])
+                yield json_line(source, text, parts) if as_json else text_line(source, text, parts, align)
 
 
 def json_line(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
@@ -137,21 +150,27 @@ def text_line(source: str, text: str, parts: Sequence["TranslationResult"], alig
 
 
 def search_lines(
-    model: "TranslationModel",
-    batches: Iterable[list[options.InputText]],
-    as_json: bool,
-    align: bool,
-    search: dict[str, Any],
+    model: "TranslationModel", read: Read, as_json: bool, align: bool, search: dict[str, Any]
 ) -> Iterator[str]:
+    from regard.documents.stream import SentenceStream
+
     number = 0
-    for batch in batches:
-        filled = [line for line in batch if line.text.strip()]
-        with options.locate_errors(filled):
-            found = iter(model.translations([line.text for line in filled], align=align, **search))
-        for text, _ in batch:
-            translations = next(found) if text.strip() else []
-            yield from translation_lines(number, text, translations, as_json, align, search)
-            number += 1
+    waiting: deque[str] = deque()
+    results: deque[list[Translation]] = deque()
+    to, settings = search.pop("to"), options.search_settings(model, search)
+    with SentenceStream(model, settings, to=to, align=align) as stream:
+        for batch in read(lambda: bool(waiting)):
+            for line in batch:
+                if line.text.strip():
+                    with options.locate_errors([line]):
+                        stream.add(line.text)
+                waiting.append(line.text)
+            results.extend(stream.results())
+            while waiting and (results or not waiting[0].strip()):
+                source = waiting.popleft()
+                translations = results.popleft() if source.strip() else []
+                yield from translation_lines(number, source, translations, as_json, align, search)
+                number += 1
 
 
 def translation_lines(

@@ -1,4 +1,4 @@
-"""A document, translated: all of its passages, in batches."""
+"""A document, translated: all of its passages, and figures for a summary."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,6 @@ from regard.documents.document_translator import DocumentTranslator
 from regard.documents.options import TranslationOptions
 from regard.documents.passage import Document
 
-PASSAGES_PER_BATCH = 512
-"""Memory stays flat, and progress is reported after each batch."""
 SAMPLE_CHARACTERS = 20_000
 """The beginning of a document from which its language is detected."""
 
@@ -39,9 +37,8 @@ def translate_document(
         sample = "\n".join(passage.text for passage in passages)[:SAMPLE_CHARACTERS]
         language = translator.source_language(sample, options)
     results = []
-    for start in range(0, len(passages), PASSAGES_PER_BATCH):
-        batch = passages[start : start + PASSAGES_PER_BATCH]
-        results += translator.translate_passages(batch, options, language=language)
+    for result in translator.stream(passages, options, language=language):
+        results.append(result)
         on_progress(len(results))
     sentences = [sentence for result in results for sentence in result.sentences]
     return TranslatedDocument(

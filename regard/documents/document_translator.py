@@ -8,7 +8,7 @@ each time (retry.py). Where nothing acceptable is found, the source text stays, 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,8 +23,9 @@ from regard.documents.markup import place_marks
 from regard.documents.options import SearchOptions, TranslationOptions
 from regard.documents.passage import Link, Passage
 from regard.documents.result import Sentence, TranslationResult
-from regard.documents.retry import Candidate, PivotCandidate, search_candidates, unchanged
+from regard.documents.retry import Candidate, PivotCandidate, Searching, search_candidate, unchanged
 from regard.documents.segments import Segment, join_segments, segments, with_terms
+from regard.documents.stream import translate_all
 from regard.errors import InputError, UsageError
 from regard.tasks.translation import TranslationModel
 from regard.text.tokenizer import check_text, tag_piece
@@ -36,9 +37,6 @@ PIVOT = "en"
 """The language between two others that the model does not translate into each other directly."""
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
 TAG = re.compile(tag_piece(LANGUAGE.pattern), re.ASCII)
-
-Job = tuple[Segment, bool]
-"""A segment, and whether to align it."""
 
 
 class DocumentTranslator:
@@ -109,16 +107,15 @@ class DocumentTranslator:
         `language` is the source language where the caller detected it, say from a whole file. Unlike `options.source`
         it is not checked against each sentence.
         """
-        self.check(options)
+        return list(self.stream(passages, options, language=language))
+
+    def stream(
+        self, passages: Sequence[Passage], options: TranslationOptions, *, language: str | None = None
+    ) -> Iterator[TranslationResult]:
+        """The result of each passage, in order, as soon as it is ready."""
         for index, passage in enumerate(passages):
             _check_text(passage.text, index)
-        languages = [language or self.source_language(passage.text, options) for passage in passages]
-        results: dict[int, TranslationResult] = {}
-        for one in dict.fromkeys(languages):
-            indices = [i for i, other in enumerate(languages) if other == one]
-            translated = self._translate_from(one, [passages[i] for i in indices], options)
-            results |= zip(indices, translated, strict=True)
-        return [results[i] for i in range(len(passages))]
+        return translate_all(self, passages, options, language)
 
     def source_language(self, text: str, options: TranslationOptions) -> str | None:
         """The language of a text: as the options say, or else as detected."""
@@ -159,35 +156,54 @@ class DocumentTranslator:
     def _has_tag(self, language: str) -> bool:
         return self.model.tokenizer.id_of(tag_piece(language)) is not None
 
-    # ---- one source language ----
+    # ---- what a stream asks for (stream.py) ----
 
-    def _translate_from(
-        self, language: str | None, passages: Sequence[Passage], options: TranslationOptions
-    ) -> list[TranslationResult]:
-        """Directly, through the pivot language, or not at all."""
+    def route(
+        self, passage: Passage, language: str | None, options: TranslationOptions
+    ) -> tuple[TranslationResult | None, str | None]:
+        """A result where there is nothing to translate, or else the language to translate through, if any."""
         if self.card is None or language is None or options.to is None or f"{language}-{options.to}" in self.card.pairs:
-            return self._translate(passages, language, options, None)
+            return None, None
         if language == options.to:
-            return [_same_language(passage, language) for passage in passages]
+            return _same_language(passage, language), None
         if not {f"{language}-{PIVOT}", f"{PIVOT}-{options.to}"} <= set(self.card.pairs):
             raise UsageError(f"this model does not translate from {language} into {options.to}")
-        return self._translate(passages, language, options, PIVOT)
+        return None, PIVOT
 
-    def _translate(
-        self, passages: Sequence[Passage], language: str | None, options: TranslationOptions, pivot: str | None
-    ) -> list[TranslationResult]:
-        split = [segments(passage, language, options.glossary, self._fits) for passage in passages]
-        if pivot:  # a term in the target language cannot be inflected half-way
-            split = [[with_terms(segment) for segment in parts] for parts in split]
-        align = [options.align or bool(passage.marks) for passage in passages]
-        jobs = [(segment, aligned) for parts, aligned in zip(split, align, strict=True) for segment in parts]
-        sentences = iter(self._translate_segments(jobs, options, pivot))
-        return [
-            self._assemble(passage, parts, [next(sentences) for _ in parts], language, options)
-            for passage, parts in zip(passages, split, strict=True)
-        ]
+    def segments(
+        self, passage: Passage, language: str | None, options: TranslationOptions, pivot: str | None
+    ) -> list[Segment]:
+        found = segments(passage, language, options.glossary, self._fits)
+        # a term in the target language cannot be inflected half-way
+        return [with_terms(segment) for segment in found] if pivot else found
 
-    def _assemble(
+    def searching(
+        self,
+        segment: Segment,
+        align: bool,
+        options: TranslationOptions,
+        pivot: str | None,
+        settings: SearchSettings,
+    ) -> Searching[Candidate | PivotCandidate]:
+        """The searches for a segment, directly or through the pivot language."""
+        if pivot is None:
+            candidate = self._candidate(segment, align, options)
+            yield from search_candidate(self.model, candidate, settings)
+            return candidate
+        first = self._candidate(segment, align, replace(options, to=pivot, alternatives=0))
+        yield from search_candidate(self.model, first, settings)
+        if first.failed:
+            return PivotCandidate(first, None)
+        second = self._candidate(first.as_segment(), align, replace(options, source=None))
+        yield from search_candidate(self.model, second, settings)
+        return PivotCandidate(first, second)
+
+    def _candidate(self, segment: Segment, align: bool, options: TranslationOptions) -> Candidate:
+        tag = options.to if options.to is not None and self._has_tag(options.to) else None
+        detector = self._detector_for(segment, options)
+        return Candidate(segment, tag, align, options.alternatives, self.confidence, detector)
+
+    def assemble(
         self,
         passage: Passage,
         parts: list[Segment],
@@ -203,35 +219,6 @@ class DocumentTranslator:
         ]
         translated = place_marks(passage, text, links)
         return TranslationResult(translated, tuple(sentences), language, options.to, tuple(links))
-
-    def _translate_segments(
-        self, jobs: Sequence[Job], options: TranslationOptions, pivot: str | None
-    ) -> list[Sentence]:
-        """The sentence that each segment becomes. Equal segments are searched once."""
-        keys = [(segment.readable, segment.protected, segment.inflectable, align) for segment, align in jobs]
-        todo = {key: job for key, job in zip(keys, jobs, strict=True) if job[0].has_words}
-        candidates: Sequence[Candidate | PivotCandidate]
-        if pivot is None:
-            candidates = self._search(list(todo.values()), options)
-        else:
-            first = self._search(list(todo.values()), replace(options, to=pivot, alternatives=0))
-            ready = [(one.as_segment(), one.align) for one in first if not one.failed]
-            second = iter(self._search(ready, replace(options, source=None)))
-            candidates = [PivotCandidate(one, None if one.failed else next(second)) for one in first]
-        outcomes = dict(zip(todo, candidates, strict=True))
-        return [
-            outcomes[key].sentence(segment, options.min_confidence) if key in outcomes else _restored(segment)
-            for key, (segment, _) in zip(keys, jobs, strict=True)
-        ]
-
-    def _search(self, jobs: Sequence[Job], options: TranslationOptions) -> list[Candidate]:
-        tag = options.to if options.to is not None and self._has_tag(options.to) else None
-        candidates = [
-            Candidate(segment, tag, align, options.alternatives, self.confidence, self._detector_for(segment, options))
-            for segment, align in jobs
-        ]
-        search_candidates(self.model, candidates, search_settings(self.model.generation, options.search))
-        return candidates
 
     def _detector_for(self, segment: Segment, options: TranslationOptions) -> Languages | None:
         """The detector, if the segment is not in the language that the caller named.
@@ -322,13 +309,6 @@ def _check_text(text: str, index: int) -> None:
     except InputError as error:
         error.index = index
         raise
-
-
-def _restored(segment: Segment) -> Sentence:
-    """The sentence of a segment without words: numbers, addresses and the like need no translation."""
-    behind = dict(zip(segment.protected.marks, segment.protected.kept, strict=True))
-    text = "".join(behind.get(one, one) for one in segment.protected.text)
-    return unchanged(text, 1.0) if text == segment.text else Sentence(segment.text, text, 1.0)
 
 
 def _same_language(passage: Passage, language: str) -> TranslationResult:

@@ -2,13 +2,14 @@
 
     the search asked for -> a wider beam -> searches that forbid more and more repetition -> the source text itself
 
-Each step is taken only by the segments that need it, all of them in one batch.
+A segment asks for its searches one by one; those of many segments run side by side in one scheduler.
 """
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 from regard.decoding.guard import attempts as restrictive_settings
 from regard.decoding.guard import faults as token_faults
@@ -219,6 +220,13 @@ def unchanged(text: str, confidence: float, notes: tuple[Note, ...] = ()) -> Sen
     return Sentence(text, text, confidence, links=tuple(zip(words, words, strict=True)), notes=notes)
 
 
+def without_words(segment: Segment) -> Sentence:
+    """The sentence of a segment without words: numbers, addresses and the like need no translation."""
+    kept = dict(zip(segment.protected.marks, segment.protected.kept, strict=True))
+    text = "".join(kept.get(one, one) for one in segment.protected.text)
+    return unchanged(text, 1.0) if text == segment.text else Sentence(segment.text, text, 1.0)
+
+
 def overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
@@ -226,19 +234,33 @@ def overlap(one: Span, other: Span) -> bool:
 # ---- searching ----
 
 
-def search_candidates(model: TranslationModel, candidates: Sequence[Candidate], settings: SearchSettings) -> None:
-    """Search for every segment, and again for those that need it."""
-    count = max((one.max_alternatives for one in candidates), default=0) + 1
+class Search(NamedTuple):
+    """A search that a segment asks for."""
+
+    text: str
+    tag: str | None
+    align: bool
+    settings: SearchSettings
+
+
+Outcome = TypeVar("Outcome")
+Searching = Generator[Search, Sequence[Translation], Outcome]
+"""Yields searches, receives their translations, returns the outcome. Many run side by side (stream.py)."""
+
+
+def search_candidate(model: TranslationModel, one: Candidate, settings: SearchSettings) -> Searching[None]:
+    """Search for a segment, and again with other settings while its translation has a fault."""
     steps = [
-        _widened(settings, min(count, RETRY_BEAM)),
+        _widened(settings, min(one.max_alternatives + 1, RETRY_BEAM)),
         _widened(settings, RETRY_BEAM),
         *restrictive_settings(settings),
     ]
     for step in steps:
-        for align in (False, True):
-            _search(model, [one for one in candidates if not one.done and one.align == align], step)
-    _force_terms(model, [one for one in candidates if "term" in one.faults], settings)
-    for one in candidates:
+        if not one.done:
+            yield from _search(one, step)
+    if "term" in one.faults:
+        yield from _force_terms(model, one, settings)
+    else:
         one.describe(model)
 
 
@@ -248,30 +270,23 @@ def _widened(settings: SearchSettings, count: int) -> SearchSettings:
     return replace(settings, n_best=count, beam=beam)
 
 
-def _search(model: TranslationModel, candidates: Sequence[Candidate], settings: SearchSettings) -> None:
-    """One search for candidates that have the same tag and are all aligned, or none of them."""
-    if not candidates:
-        return
-    texts, first = [one.segment.readable for one in candidates], candidates[0]
-    found = model.find(texts, settings, to=first.tag, align=first.align)
-    for one, hypotheses in zip(candidates, found, strict=True):
-        one.update(hypotheses)
+def _search(one: Candidate, settings: SearchSettings) -> Searching[None]:
+    one.update((yield Search(one.segment.readable, one.tag, one.align, settings)))
 
 
-def _force_terms(model: TranslationModel, candidates: Sequence[Candidate], settings: SearchSettings) -> None:
+def _force_terms(model: TranslationModel, one: Candidate, settings: SearchSettings) -> Searching[None]:
     """Make a missing term likelier; put it behind a placeholder if the model is reluctant to write it even so."""
-    for one in candidates:
-        before = replace(one)
-        terms = tuple(tuple(model.tokenizer.encode_target(term.target))[:-1] for term in one.segment.inflectable)
-        _search(model, [one], replace(_widened(settings, RETRY_BEAM), boost=terms))
-        if one.confidence < MIN_FORCED_CONFIDENCE * before.confidence:
-            one.best, one.faults = before.best, before.faults
-    missing = [one for one in candidates if "term" in one.faults]
-    for one in missing:
+    before = replace(one)
+    terms = tuple(tuple(model.tokenizer.encode_target(term.target))[:-1] for term in one.segment.inflectable)
+    yield from _search(one, replace(_widened(settings, RETRY_BEAM), boost=terms))
+    if one.confidence < MIN_FORCED_CONFIDENCE * before.confidence:
+        one.best, one.faults = before.best, before.faults
+    if "term" in one.faults:
         one.segment = with_terms(one.segment)
         one.best, one.faults = None, ()
-    if missing:
-        search_candidates(model, missing, settings)
+        yield from search_candidate(model, one, settings)
+    else:
+        one.describe(model)
 
 
 # ---- judging ----

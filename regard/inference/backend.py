@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PARALLEL_WIDTH = 256
+"""Width from which on steps are long enough for two threads: in smaller models they wait for Python's lock."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from regard.decoding.hypothesis import BROKEN_LOGITS, Hypothesis
 from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
-from regard.inference.backend import Encoded, SpecialTokens, State
+from regard.inference.backend import PARALLEL_WIDTH, Encoded, SpecialTokens, State
 from regard.inference.native.search import NativeSearch, NonFiniteLogits, RawHypothesis, SearchParams
 from regard.inference.native_model import NativeModel
 from regard.weights.shortlist import Shortlist
@@ -43,7 +43,9 @@ class NativeBackend:
     def __init__(self, model: NativeModel, shortlist: Shortlist | None = None) -> None:
         self.model, self.shortlist = model, shortlist
 
-    parallel_steps = True
+    @property
+    def parallel_steps(self) -> bool:
+        return self.model.config.width >= PARALLEL_WIDTH
 
     @property
     def topk(self) -> TopK | None:

@@ -4,29 +4,28 @@
     handle.result()                         # or handle.tokens(), handle.cancel()
     scheduler.run(requests)                 # submit all, wait for all
 
-Whoever waits for a result does the work: no thread of its own is needed for a script, and a single sentence is not
-handed from thread to thread. `start` gives the scheduler threads, for a server. Each thread takes turns with a worker:
-begin requests for which there is room, make a step, deliver what is finished.
+Whoever waits for a result does the work: a script needs no other thread, and a single sentence is not handed from
+thread to thread. `start` gives the scheduler threads of its own, for long streams and for a server. Each thread takes
+turns with a worker: begin requests for which there is space, make a step, deliver what is finished.
 
-A client's requests wait in the order of their length, the longest first, since they take longest; clients take turns,
-so that one with ten thousand lines does not starve one with a word. The queue is bounded.
+Whole searches of the backend and searches that go step by step have a lane each. Steps run in Python, so two threads
+that step small models would only wait for each other: where the backend says so, their lane has one worker.
 """
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import count
-from threading import Condition, Thread, current_thread
+from threading import Condition, Lock, Thread, current_thread
 
 from regard.cpu import threads
 from regard.cpu.threads import ThreadPool
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import Cancelled, QueueFull
 from regard.inference.backend import Backend, SpecialTokens
+from regard.inference.request_queue import RequestQueue
 from regard.inference.requests import Handle, Request
 from regard.inference.worker import Worker
 
@@ -42,8 +41,64 @@ MAX_HELD = 1536
 """Tokens of the texts that one worker has under way, about: of long texts there are fewer at a time."""
 MAX_QUEUED = 1_000_000
 """Requests that may wait."""
-TURN = 8
-"""Steps between two looks at deadlines and at requests that were cancelled."""
+TURN = 4
+"""Steps between two looks at deadlines and cancelled requests, where there may be some."""
+
+
+class Slot:
+    """A worker and how many texts it has under way. One thread at a time uses it."""
+
+    def __init__(self, lane: Lane, worker: Worker) -> None:
+        self.lane, self.worker, self.texts = lane, worker, 0
+
+
+class Lane:
+    """One kind of requests, whole searches or steps: those that wait, and the workers that have some under way."""
+
+    def __init__(self, *, max_texts: int, max_workers: int | None) -> None:
+        self.max_texts, self.max_workers = max_texts, max_workers
+        self.queue = RequestQueue()
+        self.idle: deque[Slot] = deque()  # no thread is using them, but they have requests under way
+        self.busy: list[Slot] = []
+        self.expected = 0  # workers that are about to begin
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.idle) or (len(self.queue) > 0 and self.may_grow)
+
+    @property
+    def may_grow(self) -> bool:
+        return self.max_workers is None or len(self.busy) + len(self.idle) < self.max_workers
+
+    def max_rows(self, most: int) -> int:
+        """Rows that a worker may have now, by the next request in the queue."""
+        head = self.queue.head
+        if head is None:
+            return most
+        rows = head.request.settings.rows
+        most = min(most, self.max_texts * rows)
+        held = rows * (MAX_HELD // max(len(head.request.ids), 1))
+        return max(most // REFILL, min(most, held), rows)
+
+    def take(self, slot: Slot, free: int) -> list[Handle]:
+        """The next requests that fit: rows and tokens; of the last ones, what keeps all workers equally busy."""
+        handles: list[Handle] = []
+        slots = [*self.busy, *self.idle]
+        under_way = sum(each.texts for each in slots)
+        fair = -(-(len(self.queue) + under_way) // max(len(slots), self.expected)) - slot.texts
+        fair = fair if slot.texts else max(fair, 1)
+        longest = rows = 0
+        while (head := self.queue.head) and len(handles) < fair:
+            longest, rows = max(longest, len(head.request.ids)), rows + head.request.settings.rows
+            if handles and (rows > free or (1 + len(handles)) * longest > MAX_ENCODE):
+                break
+            handle = self.queue.pop()
+            if error := handle.expired():
+                handle.finish(None, error)
+            else:
+                handles.append(handle)
+        slot.texts += len(handles)
+        return handles
 
 
 class Scheduler:
@@ -54,12 +109,13 @@ class Scheduler:
     ) -> None:
         self.backend, self.tokens = backend, tokens
         self.max_rows, self.max_queued = max_rows, max_queued
-        self.changed = Condition()
-        self._queue = Queue()
-        self._idle: list[Slot] = []  # workers that no thread is using; some have requests under way
-        self._busy: list[Slot] = []
+        lock = Lock()
+        self.changed = Condition(lock)  # something is finished
+        self._work = Condition(lock)  # something waits
+        self._whole = Lane(max_texts=MAX_TEXTS, max_workers=None)
+        self._steps = Lane(max_texts=max_rows, max_workers=None if backend.parallel_steps else 1)
+        self._lanes = deque([self._whole, self._steps])
         self._threads: list[Thread] = []
-        self._expected = 0  # workers that are about to begin
         self._closing = False
 
     def submit(self, request: Request, *, client: str = "", timeout: float | None = None) -> Handle:
@@ -67,17 +123,24 @@ class Scheduler:
         deadline = None if timeout is None else time.monotonic() + timeout
         handle = Handle(request, client, deadline, self)
         with self.changed:
-            if len(self._queue) >= self.max_queued:
-                raise QueueFull(f"{len(self._queue):,} requests are waiting; try again later")
-            self._queue.add(handle)
-            self.changed.notify()
+            waiting = len(self._whole.queue) + len(self._steps.queue)
+            if waiting >= self.max_queued:
+                raise QueueFull(f"{waiting:,} requests are waiting; try again later")
+            self._lane(request).queue.add(handle)
+            self._work.notify()
         return handle
+
+    def _lane(self, request: Request) -> Lane:
+        whole = not request.streams and not request.prefix and self.backend.supports(request.settings)
+        return self._whole if whole else self._steps
 
     def run(
         self, requests: Iterable[Request], *, client: str = "", workers: int | None = None
     ) -> list[list[Hypothesis]]:
         """The hypotheses of every request, in order; on as many threads as pay."""
         handles = [self.submit(request, client=client) for request in requests]
+        if not handles:
+            return []
         left = deque(handles)
 
         def done() -> bool:
@@ -86,119 +149,118 @@ class Scheduler:
                     left.popleft()
             return not left
 
-        self.wait_for(done, workers=workers or self._useful(handles))
+        lane = self._lane(handles[0].request)
+        if workers is None:  # each wants a few texts
+            workers = min(threads.current_threads(), len(handles) // 4) if lane.max_workers is None else 1
+        if workers > 1 and not self._threads:
+            lane.expected = workers
+            self._run_pool(done, workers)
+            lane.expected = 0
+        else:
+            self.wait_for(done)
         return [handle.result() for handle in handles]
 
-    def _useful(self, handles: Sequence[Handle]) -> int:
-        """How many threads are worth their while: each wants a few texts, and steps that do not wait for Python."""
-        if not handles or not (self.backend.parallel_steps or self._whole(handles[0].request)):
-            return 1
-        return max(1, min(threads.current_threads(), len(handles) // 4))
+    def _run_pool(self, done: Callable[[], bool], workers: int) -> None:
+        pool = ThreadPool(workers)
+        try:
+            for future in pool.run_all([lambda: self.wait_for(done)] * workers):
+                future.result()
+        finally:
+            pool.close()
 
-    def _whole(self, request: Request) -> bool:
-        return not request.streams and self.backend.supports(request.settings)
+    # ---- threads of its own ----
 
-    def wait_for(self, done: Callable[[], bool], timeout: float | None = None, *, workers: int = 1) -> None:
-        """Wait until `done`, and do the work meanwhile where the scheduler has no threads of its own."""
-        if workers > 1 and not self._threads:
-            pool = ThreadPool(workers)
-            self._expected += workers
-            try:
-                for future in pool.run_all([lambda: self._drive(done)] * workers):
-                    future.result()
-            finally:
-                self._expected -= workers
-                pool.close()
-        else:
-            self._drive(done, timeout)
+    @property
+    def has_threads(self) -> bool:
+        return bool(self._threads)
 
     def start(self, workers: int | None = None) -> None:
         """Give the scheduler threads of its own; `close` ends them."""
-        for number in range(workers or threads.current_threads()):
-            thread = Thread(target=self._serve, name=f"scheduler-{number}", daemon=True)
+        self._closing = False
+        count = workers or threads.current_threads()
+        share = max(1, threads.current_threads() // count)
+        for number in range(count):
+            thread = Thread(target=self._serve, args=(share,), name=f"scheduler-{number}", daemon=True)
             self._threads.append(thread)
+        for thread in self._threads:
             thread.start()
+
+    def _serve(self, share: int) -> None:
+        threads.set_share(share)
+        self.wait_for(lambda: self._closing)
 
     def close(self) -> None:
         """End the scheduler's threads. Requests that wait or are under way are cancelled."""
         with self.changed:
             self._closing = True
-            self.changed.notify_all()
+            self._work.notify_all()
         for thread in self._threads:
             thread.join()
         self._threads = []
-        for slot in [*self._idle, *self._busy]:
-            cancelled = Cancelled("the scheduler was closed")
-            self._finish(slot, [(handle, None, cancelled) for handle in slot.worker.handles])
-            slot.worker.close()
-        while self._queue:
-            self._queue.pop().finish(None, Cancelled("the scheduler was closed"))
-        self._idle, self._busy = [], []
+        closed = Cancelled("the scheduler was closed")
+        for lane in self._lanes:
+            for slot in lane.idle:
+                self._finish(slot, [(handle, None, closed) for handle in slot.worker.handles])
+                slot.worker.close()
+            lane.idle.clear()
+            while lane.queue:
+                lane.queue.pop().finish(None, closed)
 
     # ---- turns ----
 
-    def _serve(self) -> None:
-        while not self._closing:
-            self._drive(lambda: self._closing)
-
-    def _drive(self, done: Callable[[], bool], timeout: float | None = None) -> None:
-        """Take turns until `done`; wait where other threads do the work."""
+    def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+        """Wait until `done`. Take turns meanwhile, unless the scheduler has threads that do."""
         until = None if timeout is None else time.monotonic() + timeout
         works = not self._threads or current_thread() in self._threads
+        news = self._work if current_thread() in self._threads else self.changed
         while not done():
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return
-            slot = self._acquire() if works else None
-            if slot is None:
-                with self.changed:
-                    if not done() and not (works and self._has_work()):
-                        self.changed.wait(left)
-                continue
-            try:
-                self._turn(slot)
-            finally:
-                self._release(slot)
-
-    def _has_work(self) -> bool:
-        return bool(self._queue) or any(slot.worker.rows for slot in self._idle)
+            with self.changed:
+                slot = self._acquire() if works else None
+                if slot is None and not done():
+                    news.wait(left)
+            if slot is not None:
+                try:
+                    self._turn(slot)
+                finally:
+                    self._release(slot)
 
     def _acquire(self) -> Slot | None:
         """A worker with something to do; a new one where requests wait and all are in use."""
-        with self.changed:
-            for slot in self._idle:
-                if slot.worker.rows:
-                    self._idle.remove(slot)
-                    self._busy.append(slot)
-                    return slot
-            if not self._queue:
-                return None
-            slot = self._idle.pop() if self._idle else Slot(Worker(self.backend, self.tokens))
-            self._busy.append(slot)
-            return slot
+        self._lanes.rotate()
+        for lane in self._lanes:
+            if lane.has_work:
+                slot = lane.idle.popleft() if lane.idle else Slot(lane, Worker(self.backend, self.tokens))
+                lane.busy.append(slot)
+                return slot
+        return None
 
     def _release(self, slot: Slot) -> None:
         with self.changed:
-            self._busy.remove(slot)
+            slot.lane.busy.remove(slot)
             if slot.worker.rows:
-                self._idle.append(slot)
+                slot.lane.idle.append(slot)
+                if self._threads:
+                    self._work.notify()
             else:
                 slot.worker.close()
             self.changed.notify_all()
 
     def _turn(self, slot: Slot) -> None:
-        """Begin what there is room for, make a step, deliver what is finished."""
-        worker = slot.worker
+        """Begin what there is space for, make a step, deliver what is finished."""
+        worker, lane = slot.worker, slot.lane
         try:
             self._finish(slot, [(handle, None, reason) for handle, reason in worker.drop_expired()])
-            head = self._queue.head
-            rows = head.request.settings.rows if head else 1
-            most = self._most_rows(head)
-            if head and (not worker.rows or most - worker.rows >= most // REFILL):
-                handles = self._take(slot, most - worker.rows)
-                self._finish(slot, [(handle, found, None) for handle, found in worker.add(handles)])
-            wanted = max(most // REFILL, rows) if head else most
-            for handle, found in worker.step(most, wanted, self._max_steps(worker)):
+            with self.changed:
+                head, most = lane.queue.head, lane.max_rows(self.max_rows)
+                free = most - worker.rows
+                handles = lane.take(slot, free) if head and (not worker.rows or free >= most // REFILL) else []
+                wanted = max(most // REFILL, head.request.settings.rows) if lane.queue and head else most
+            self._finish(slot, [(handle, found, None) for handle, found in worker.add(handles)])
+            impatient = any(handle.deadline is not None or handle.cancelled for handle in worker.handles)
+            for handle, found in worker.step(most, wanted, TURN if impatient else 0):
                 self._finish(slot, [(handle, found, None)])
         except BaseException as error:
             self._finish(slot, [(handle, None, error) for handle in worker.handles])
@@ -206,86 +268,9 @@ class Scheduler:
             if not isinstance(error, Exception):
                 raise
 
-    def _max_steps(self, worker: Worker) -> int:
-        """A whole search runs in one piece unless somebody may want to stop it, or has threads of its own to share."""
-        impatient = self._threads or any(handle.deadline is not None for handle in worker.handles)
-        return TURN if impatient else 0
-
-    def _most_rows(self, head: Handle | None) -> int:
-        """Rows that a worker may have now, by the next request in the queue."""
-        if head is None:
-            return self.max_rows
-        rows = head.request.settings.rows
-        most = min(self.max_rows, MAX_TEXTS * rows) if self._whole(head.request) else self.max_rows
-        held = rows * (MAX_HELD // max(len(head.request.ids), 1))
-        return max(most // REFILL, min(most, held), rows)
-
-    def _take(self, slot: Slot, free: int) -> list[Handle]:
-        """The next requests that fit: rows and tokens; of the last ones, what keeps all workers equally busy."""
-        with self.changed:
-            handles: list[Handle] = []
-            workers = max(len(self._busy) + len(self._idle), self._expected)
-            under_way = sum(each.texts for each in self._busy) + sum(each.texts for each in self._idle)
-            fair = -(-(len(self._queue) + under_way) // workers) - slot.texts
-            fair = fair if slot.texts else max(fair, 1)
-            longest = rows = 0
-            while (head := self._queue.head) and len(handles) < fair:
-                longest, rows = max(longest, len(head.request.ids)), rows + head.request.settings.rows
-                if handles and (rows > free or (1 + len(handles)) * longest > MAX_ENCODE):
-                    break
-                handle = self._queue.pop()
-                if error := handle.expired():
-                    handle.finish(None, error)
-                else:
-                    handles.append(handle)
-            slot.texts += len(handles)
-            return handles
-
     def _finish(
         self, slot: Slot, finished: Iterable[tuple[Handle, list[Hypothesis] | None, BaseException | None]]
     ) -> None:
         for handle, hypotheses, error in finished:
             slot.texts -= 1
             handle.finish(hypotheses, error)
-
-
-class Slot:
-    """A worker and how many texts it has under way. One thread at a time uses it."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker, self.texts = worker, 0
-
-
-class Queue:
-    """Waiting requests: the longest of each client first, and clients in turn."""
-
-    def __init__(self) -> None:
-        self._clients: deque[str] = deque()
-        self._waiting: dict[str, list[tuple[int, int, Handle]]] = {}
-        self._order = count()
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def add(self, handle: Handle) -> None:
-        if handle.client not in self._waiting:
-            self._clients.append(handle.client)
-            self._waiting[handle.client] = []
-        heapq.heappush(self._waiting[handle.client], (-len(handle.request.ids), next(self._order), handle))
-        self._length += 1
-
-    @property
-    def head(self) -> Handle | None:
-        """The request that `pop` would give."""
-        return self._waiting[self._clients[0]][0][2] if self._clients else None
-
-    def pop(self) -> Handle:
-        client = self._clients.popleft()
-        handle = heapq.heappop(self._waiting[client])[2]
-        self._length -= 1
-        if self._waiting[client]:
-            self._clients.append(client)
-        else:
-            del self._waiting[client]
-        return handle

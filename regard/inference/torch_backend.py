@@ -12,16 +12,13 @@ from torch import Tensor, nn
 from regard.blocks.beam_cache import TorchBeamCache
 from regard.decoding.request import TopK
 from regard.decoding.settings import SearchSettings
-from regard.inference.backend import Backend, Encoded, SpecialTokens, State, WholeSearch
+from regard.inference.backend import PARALLEL_WIDTH, Backend, Encoded, SpecialTokens, State, WholeSearch
 from regard.inference.native import kernels, tensors
 from regard.inference.native_backend import NativeBackend
 from regard.inference.native_model import NativeModel
 from regard.models.decoder import Decoder
 from regard.models.seq2seq import Seq2Seq
 from regard.weights.shortlist import Shortlist
-
-PARALLEL_WIDTH = 256
-"""Width from which on steps are long enough for two threads: in smaller models they wait for Python's lock."""
 
 
 def backend_for(network: nn.Module, shortlist: Shortlist | None = None) -> Backend:

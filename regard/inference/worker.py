@@ -83,7 +83,7 @@ class Worker:
 
         `max_steps` bounds a whole search's turn; 0 does not.
         """
-        if len(self._searches) + len(self._loops) > 1:
+        if len(self._searches) > 1:
             max_steps = 1  # several searches take turns
         for each in self._searches:
             if each.search.rows:

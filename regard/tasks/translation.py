@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchOptions, SearchSettings, search_settings
 from regard.errors import ModelError, UsageError
+from regard.inference.requests import Handle, Request
 from regard.models.config import Seq2SeqConfig
 from regard.tasks.base import Generating, check_texts, each
 from regard.text.tokenizer import tag_piece
@@ -101,6 +102,14 @@ class TranslationModel(Generating):
             [self._translation(row, one, align) for one in hypotheses]  # tokens -> text
             for row, hypotheses in zip(rows, found, strict=True)
         ]
+
+    def sentence_request(self, text: str, settings: SearchSettings, *, to: str | None = None) -> Request:
+        """A request to the scheduler for one sentence; `translations_of` has its outcome."""
+        return self.request(self._source(self.source_ids(text, to)), settings)
+
+    def translations_of(self, handle: Handle, *, align: bool = False) -> list[Translation]:
+        """The translations of a sentence that was submitted, best first."""
+        return [self._translation(handle.request.ids, one, align) for one in handle.result()]
 
     def write(self, rows: Sequence[Sequence[int]], **search: Unpack[SearchOptions]) -> list[list[int]]:
         return [found[0].tokens for found in self.hypotheses(rows, **search)]

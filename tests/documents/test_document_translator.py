@@ -1,6 +1,7 @@
 """The translator in the box, as a person uses it: what must hold of every text, whatever its sentences become."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from survival import intact
 
 import regard
-from regard.decoding.settings import SearchSettings
 from regard.documents import document_translator
 from regard.documents.document_translator import DocumentTranslator
 from regard.documents.formats import html
@@ -19,6 +19,7 @@ from regard.documents.options import TranslationOptions
 from regard.documents.passage import Passage
 from regard.documents.protect import spans
 from regard.errors import ConfigError, InputError, UsageError
+from regard.inference.requests import Handle
 from regard.tasks.translation import Translation
 
 
@@ -140,14 +141,15 @@ def test_what_is_fixed_survives_both_halves_of_the_way(box: DocumentTranslator) 
 
 def test_where_half_of_the_way_fails_the_source_stays(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not what is half-way, which is English."""
-    find = box.model.find
+    translations_of = box.model.translations_of
+    french = box.model.tokenizer.id_of(">>fr<<")
 
-    def forgets(texts: list[str], how: SearchSettings, **more: object) -> list[list[Translation]]:
-        found = find(texts, how, **more)  # type: ignore[arg-type]
-        return [[said("Rien.", one) for one in row] for row in found] if more["to"] == "fr" else found
+    def forgets(handle: Handle, *, align: bool = False) -> list[Translation]:
+        found = translations_of(handle, align=align)
+        return [said("Rien.", one) for one in found] if handle.request.ids[0] == french else found
 
     text = "Ich sehe {x}."
-    monkeypatch.setattr(box.model, "find", forgets)
+    monkeypatch.setattr(box.model, "translations_of", forgets)
     found = box.translate(text, to="fr", source="de")
     assert found.text == text == found.sentences[0].source
     assert {"pivot", "placeholders", "kept"} <= set(found.notes)
@@ -158,11 +160,11 @@ def test_where_half_of_the_way_fails_the_source_stays(box: DocumentTranslator, m
 
 
 def test_nothing_is_no_translation(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = box.model.find
+    translations_of = box.model.translations_of
     monkeypatch.setattr(
         box.model,
-        "find",
-        lambda texts, how, **more: [[said("…", one) for one in row] for row in find(texts, how, **more)],
+        "translations_of",
+        lambda handle, *, align: [said("…", one) for one in translations_of(handle, align=align)],
     )
     found = box.translate("I am here.", to="de")
     assert found.text == "I am here."
@@ -188,21 +190,21 @@ def test_what_is_there_already_stays(box: DocumentTranslator) -> None:
 
 def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is made to go in circles, unless it is forbidden to."""
-    find = box.model.find
+    translations_of = box.model.translations_of
 
-    def looping(texts: list[str], how: SearchSettings, **more: object) -> list[list[Translation]]:
-        found = find(texts, how, **more)  # type: ignore[arg-type]
-        if how.no_repeat_ngram:
+    def looping(handle: Handle, *, align: bool = False, always: bool = False) -> list[Translation]:
+        found = translations_of(handle, align=align)
+        if handle.request.settings.no_repeat_ngram and not always:
             return found
-        one = found[0][0]
-        return [[Translation("da " * 9, one.score, -1.0, ["Ġda"] * 9, [-0.1] * 9, True, None, one.source_ids, [5] * 9)]]
+        one = found[0]
+        return [Translation("da " * 9, one.score, -1.0, ["Ġda"] * 9, [-0.1] * 9, True, None, one.source_ids, [5] * 9)]
 
-    monkeypatch.setattr(box.model, "find", looping)
+    monkeypatch.setattr(box.model, "translations_of", looping)
     found = box.translate("I am very tired today.", to="de")
     assert set(found.notes) == {"loop", "tried again"}
     assert "da da" not in found.text
 
-    monkeypatch.setattr(box.model, "find", lambda texts, how, **more: looping(texts, SearchSettings(), **more))
+    monkeypatch.setattr(box.model, "translations_of", partial(looping, always=True))
     found = box.translate("I am very tired today.", to="de")
     assert set(found.notes) == {"loop", "kept"}
     assert found.text == "I am very tired today."

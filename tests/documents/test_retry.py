@@ -7,7 +7,7 @@ from regard.decoding.settings import SearchSettings
 from regard.documents.confidence import Confidence
 from regard.documents.document_translator import DocumentTranslator
 from regard.documents.passage import Passage
-from regard.documents.retry import Candidate, search_candidates
+from regard.documents.retry import Candidate, search_candidate
 from regard.documents.segments import segments
 from regard.tasks.translation import Translation
 
@@ -47,7 +47,10 @@ def test_a_later_fault_may_be_the_worse_one() -> None:
 def test_confidence_counts_source_tokens_as_the_calibration_does(box: DocumentTranslator) -> None:
     """evaluation/calibration.py counts all source tokens, the language tag and the end token included."""
     found = candidate("I ate an apple.", box.confidence)
-    search_candidates(box.model, [found], SearchSettings())
+    searching = search_candidate(box.model, found, SearchSettings())
+    (asked,) = [next(searching)]
+    with pytest.raises(StopIteration):  # no fault: no other search
+        searching.send(box.model.find([asked.text], asked.settings, to=asked.tag)[0])
     assert found.best is not None
     assert found.best.source_ids[0] == box.model.tokenizer.id_of(">>de<<")
     fitted = box.confidence.of_sentence(found.best.piece_log_probabilities, len(found.best.source_ids))

@@ -14,8 +14,9 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
 from regard.errors import Cancelled, DeadlineExceeded, ModelError, QueueFull
 from regard.inference.backend import SpecialTokens
+from regard.inference.request_queue import RequestQueue
 from regard.inference.requests import Handle, Request
-from regard.inference.scheduler import Queue, Scheduler
+from regard.inference.scheduler import Scheduler
 
 ALL_THERE = 20
 """Seconds after which a worker that never comes is a failure."""
@@ -256,7 +257,7 @@ def test_a_callback_when_it_is_done() -> None:
 
 
 def test_clients_take_turns_and_the_longest_of_each_comes_first() -> None:
-    own, queue = scheduler(), Queue()
+    own, queue = scheduler(), RequestQueue()
     for client, length in (("bulk", 3), ("bulk", 9), ("bulk", 5), ("bulk", 4), ("single", 1)):
         queue.add(Handle(request(length=length), client, None, own))
     order = []

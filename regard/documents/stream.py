@@ -1,0 +1,238 @@
+"""Passages in, results out, in order, while the searches of many passages run side by side.
+
+    stream = TranslationStream(translator, options)
+    stream.add(passage)              # from a file, a pipe, a request
+    for result in stream.results():  # what is ready, in the order in which it was added
+
+There is no batch: a segment that is done makes place for the next one in the scheduler, and a segment that needs
+another search does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from regard.cpu import threads
+from regard.documents.passage import Passage
+from regard.documents.result import Sentence, TranslationResult
+from regard.documents.retry import Candidate, PivotCandidate, Search, Searching, without_words
+from regard.documents.segments import Segment
+from regard.inference.requests import Handle
+from regard.text.tokenizer import check_text
+
+if TYPE_CHECKING:
+    from regard.decoding.settings import SearchSettings
+    from regard.documents.document_translator import DocumentTranslator
+    from regard.documents.options import TranslationOptions
+    from regard.tasks.translation import Translation, TranslationModel
+
+MAX_AHEAD = 1024
+"""Segments under way: enough to keep every core busy, few enough for memory to stay flat."""
+REMEMBERED = 2048
+"""Segments whose outcome is kept, since texts repeat themselves: buttons, headings, names."""
+THREADS_FROM = 8
+"""Searches under way from which on the scheduler gets threads of its own."""
+
+
+class Work:
+    """A segment, or several with the same text, and the searches that it takes."""
+
+    def __init__(self, searching: Searching[Candidate | PivotCandidate]) -> None:
+        self.searching = searching
+        self.search: Search | None = None
+        self.outcome: Candidate | PivotCandidate | None = None
+
+
+class Entry:
+    """A passage that was added."""
+
+    def __init__(self, passage: Passage, language: str | None) -> None:
+        self.passage, self.language = passage, language
+        self.segments: list[tuple[Segment, Work | None]] = []
+        """Each segment with its work; None where it has no words to translate."""
+        self.result: TranslationResult | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self.result is not None or all(work is None or work.outcome for _, work in self.segments)
+
+
+class Searches:
+    """Searches under way in a model's scheduler, which gets threads of its own when there are many."""
+
+    def __init__(self, model: TranslationModel) -> None:
+        # one scheduler from first to last: the model's own may change when somebody looks inside the network
+        self.model, self._scheduler = model, model.scheduler()
+        self._under_way: set[Handle] = set()
+        self._done: SimpleQueue[Handle] = SimpleQueue()
+        self._threads = False
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, text: str, settings: SearchSettings, to: str | None) -> Handle:
+        handle = self._scheduler.submit(self.model.sentence_request(text, settings, to=to))
+        self._under_way.add(handle)
+        handle.add_done_callback(self._done.put)
+        return handle
+
+    def ended(self) -> Iterator[Handle]:
+        """Wait until a search ends, if one is under way; all that have ended."""
+        if not self._under_way:
+            return
+        many = len(self._under_way) >= THREADS_FROM and threads.current_threads() > 1
+        if many and not self._scheduler.has_threads:
+            self._scheduler.start()
+            self._threads = True
+        if self._done.empty():
+            self._scheduler.wait_for(lambda: not self._done.empty())
+        while not self._done.empty():
+            handle = self._done.get()
+            self._under_way.remove(handle)
+            yield handle
+
+    def close(self) -> None:
+        """Cancel what is under way, and end the scheduler's threads."""
+        for handle in self._under_way:
+            handle.cancel()
+        if self._threads:
+            self._scheduler.close()
+        self._under_way, self._threads = set(), False
+
+
+class SentenceStream:
+    """Sentences in, their translations out, in order: one search each, without documents around them."""
+
+    def __init__(self, model: TranslationModel, settings: SearchSettings, *, to: str | None, align: bool) -> None:
+        self._settings, self._to, self._align = settings, to, align
+        self._searches = Searches(model)
+        self._handles: deque[Handle] = deque()
+
+    def add(self, text: str) -> None:
+        self._handles.append(self._searches.begin(text, self._settings, self._to))
+
+    def results(self) -> list[list[Translation]]:
+        """Wait until a search ends, if one is under way; the sentences that are ready, in order."""
+        for _ in self._searches.ended():
+            pass
+        ready = []
+        while self._handles and self._handles[0].done:
+            ready.append(self._searches.model.translations_of(self._handles.popleft(), align=self._align))
+        return ready
+
+    def __enter__(self) -> SentenceStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._searches.close()
+
+
+class TranslationStream:
+    """Passages in, results out, in order."""
+
+    def __init__(self, translator: DocumentTranslator, options: TranslationOptions) -> None:
+        self._translator, self._options = translator, options
+        self._settings = translator.check(options)
+        self._searches = Searches(translator.model)
+        self._entries: deque[Entry] = deque()
+        self._works: OrderedDict[object, Work] = OrderedDict()
+        self._waiting: dict[Handle, Work] = {}
+
+    @property
+    def pending(self) -> int:
+        """Passages whose results have not been taken."""
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether results should be taken before more is added."""
+        return len(self._searches) >= MAX_AHEAD or len(self._entries) >= 4 * MAX_AHEAD
+
+    def add(self, passage: Passage, *, language: str | None = None) -> None:
+        """Begin a passage. `language` is its source language where the caller has detected it."""
+        check_text(passage.text)
+        translator, options = self._translator, self._options
+        language = language or translator.source_language(passage.text, options)
+        entry = Entry(passage, language)
+        entry.result, pivot = translator.route(passage, language, options)
+        if entry.result is None:
+            align = options.align or bool(passage.marks)
+            for segment in translator.segments(passage, language, options, pivot):
+                entry.segments.append((segment, self._work(segment, align, pivot)))
+        self._entries.append(entry)
+
+    def _work(self, segment: Segment, align: bool, pivot: str | None) -> Work | None:
+        if not segment.has_words:
+            return None
+        key = (segment.readable, segment.protected, segment.inflectable, align, pivot)
+        if key not in self._works:
+            self._works[key] = work = Work(
+                self._translator.searching(segment, align, self._options, pivot, self._settings)
+            )
+            self._advance(work, None)
+            if len(self._works) > REMEMBERED:
+                self._works.popitem(last=False)
+        return self._works[key]
+
+    def _advance(self, work: Work, handle: Handle | None) -> None:
+        """Give a search its translations, and begin the next one that it asks for."""
+        model = self._translator.model
+        try:
+            if handle is None:
+                work.search = next(work.searching)
+            else:
+                assert work.search is not None
+                work.search = work.searching.send(model.translations_of(handle, align=work.search.align))
+        except StopIteration as stop:
+            work.outcome = stop.value
+            return
+        search = work.search
+        self._waiting[self._searches.begin(search.text, search.settings, search.tag)] = work
+
+    def results(self) -> list[TranslationResult]:
+        """Wait until a search ends, if one is under way; the passages that are ready, in order."""
+        for handle in self._searches.ended():
+            self._advance(self._waiting.pop(handle), handle)
+        ready = []
+        while self._entries and self._entries[0].ready:
+            ready.append(self._result(self._entries.popleft()))
+        return ready
+
+    def _result(self, entry: Entry) -> TranslationResult:
+        if entry.result is not None:
+            return entry.result
+        sentences = [self._sentence(segment, work) for segment, work in entry.segments]
+        parts = [segment for segment, _ in entry.segments]
+        return self._translator.assemble(entry.passage, parts, sentences, entry.language, self._options)
+
+    def _sentence(self, segment: Segment, work: Work | None) -> Sentence:
+        if work is None:
+            return without_words(segment)
+        assert work.outcome is not None
+        return work.outcome.sentence(segment, self._options.min_confidence)
+
+    def drain(self) -> Iterator[TranslationResult]:
+        """All results that are left, as they become ready."""
+        while self._entries:
+            yield from self.results()
+
+    def __enter__(self) -> TranslationStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._searches.close()
+
+
+def translate_all(
+    translator: DocumentTranslator, passages: Sequence[Passage], options: TranslationOptions, language: str | None
+) -> Iterator[TranslationResult]:
+    """The result of each passage, in order, as soon as it is ready."""
+    with TranslationStream(translator, options) as stream:
+        for passage in passages:
+            stream.add(passage, language=language)
+            while stream.full:
+                yield from stream.results()
+        yield from stream.drain()
