@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from regard.cpu import capabilities, threads
-from regard.decoding.guard import LOOP_REPEATS, repeats
+from regard.decoding.hypothesis import LOOP_REPEATS, repeats
 from regard.documents.document_translator import DocumentTranslator, load_translator
 from regard.documents.formats.files import Format, parse
 from regard.documents.options import TranslationOptions

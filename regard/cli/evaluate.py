@@ -206,7 +206,7 @@ def load(directory: Path, arguments: Arguments) -> "TranslationModel":
 
 
 def search_settings(model: "TranslationModel", arguments: Arguments) -> "SearchSettings":
-    return options.search_settings(model, arguments.search)
+    return options.search_settings(arguments.search, model)
 
 
 def translations(model: "TranslationModel", sources: list[str], arguments: Arguments) -> "Outputs":

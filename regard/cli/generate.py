@@ -29,7 +29,7 @@ def command(prompt: str, directory: Path, device: str, as_json: bool, **search: 
     them, in a list of texts.
     """
     model = options.load(directory, device)
-    settings = options.search_settings(model, search)
+    settings = options.search_settings(search, model)
     texts = [prompt + text for text in model.generations(prompt, **search)]
     if as_json:
         output.as_json(texts)

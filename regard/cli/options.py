@@ -183,7 +183,7 @@ def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def make_translation_options(
-    given: dict[str, Any], search: dict[str, Any], *, align: bool = False
+    given: dict[str, Any], search: dict[str, Any], *, align: bool = False, words: bool = False
 ) -> "TranslationOptions":
     from regard.documents.glossary import Glossary
     from regard.documents.options import TranslationOptions
@@ -197,6 +197,7 @@ def make_translation_options(
             min_confidence=given["min_confidence"] or 0.0,
             alternatives=given["alternatives"] or 0,
             align=align,
+            words=words,
             search={name: value for name, value in search.items() if name != "n_best"},
         )
     except UsageError as error:
@@ -204,12 +205,16 @@ def make_translation_options(
         raise UsageError(f"{option_name(field)} {rest}") from None
 
 
-def search_settings(model: "Model", given: dict[str, Any]) -> "SearchSettings":
-    """The settings of a search. Error messages name the options as typed: --max-tokens, not max_tokens."""
+def search_settings(given: dict[str, Any], model: "Model | None" = None) -> "SearchSettings":
+    """The settings of a search; without a model, those that do not depend on it: to check options before it is loaded.
+
+    Error messages name the options as typed: --max-tokens, not max_tokens.
+    """
+    from regard.decoding.settings import NEUTRAL_DEFAULTS
     from regard.decoding.settings import search_settings as settings_of
 
     try:
-        return settings_of(model.generation, given)
+        return settings_of(model.generation if model else NEUTRAL_DEFAULTS, given)
     except (ConfigError, UsageError) as error:
         message = str(error).removeprefix("search: ")
         for name in (name for name, value in given.items() if value is not None):
@@ -324,19 +329,16 @@ def read_lines(
 
 def load(directory: Path, device: str = "auto") -> "Model":
     """Load a model, with one thread per core."""
-    from regard.cpu import threads
-
-    threads.set_threads()
     from regard.tasks import load as load_model
 
-    return load_model(directory, device=device)
+    return load_model(directory, device=device, threads=0)
 
 
 def load_translator(directory: Path | None, device: str = "auto") -> "DocumentTranslator":
     """Load a translation model, or the translator in the box."""
-    from regard.cpu import threads
+    from regard.tasks import load as load_model
 
-    threads.set_threads()
-    from regard.documents.document_translator import load_translator as load_document_translator
+    model = load_model("box" if directory is None else directory, device=device, threads=0)
+    from regard.documents.document_translator import DocumentTranslator
 
-    return load_document_translator(directory, device=device)
+    return DocumentTranslator(model)

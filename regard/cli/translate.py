@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.documents.document_translator import DocumentTranslator
     from regard.documents.formats.files import Format
     from regard.documents.options import TranslationOptions
-    from regard.documents.passage import Document
+    from regard.documents.passage import Document, Passage
     from regard.documents.result import TranslationResult
     from regard.tasks import TranslationModel
     from regard.tasks.translation import Translation
@@ -80,16 +80,17 @@ def command(
     """
     options.check_output(target, source)
     translation, search = options.split_options(given)
-    translator = options.load_translator(directory, device)
-    options.search_settings(translator.model, search)
     as_is = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
     for name in ("glossary", "min_confidence", "alternatives"):
         if as_is and translation[name]:
             raise UsageError(f"{options.option_name(name)} does not work with --as-is, --n-best or --temperature")
     if align and form != "plain":
         raise UsageError("--align needs plain text: words of a line with markup have no numbers")
-    wanted = options.make_translation_options(translation, search, align=align or as_json)
     with output.line_writer(target) as write:
+        options.search_settings(search)
+        translator = options.load_translator(directory, device)
+        options.search_settings(search, translator.model)
+        wanted = options.make_translation_options(translation, search, align=align or as_json, words=as_json)
         read = partial(options.read_texts, texts, source)
         if as_is:
             lines = search_lines(translator.model, read, as_json, align, {"to": wanted.to, **search})
@@ -110,7 +111,6 @@ def translate_lines(
     form: "Format",
     wanted: "TranslationOptions",
 ) -> Iterator[str]:
-    from regard.documents.formats.files import parse
     from regard.documents.stream import TranslationStream
 
     waiting: deque[tuple[str, Document]] = deque()
@@ -118,7 +118,7 @@ def translate_lines(
     with TranslationStream(translator, wanted) as stream:
         for batch in read(lambda: bool(waiting)):
             for line in batch:
-                document = parse(line.text, form, source=wanted.source, target=wanted.to)
+                document = parse(line.text, form)
                 with options.locate_errors([line]):
                     for passage in document.passages:
                         stream.add(passage)
@@ -129,6 +129,29 @@ def translate_lines(
                 parts = [results.popleft() for _ in document.passages]
                 text = document.render([part.passage for part in parts])
                 yield json_line(source, text, parts) if as_json else text_line(source, text, parts, align)
+
+
+class PlainLine:
+    """A line of plain text: one passage, or none if it is blank. The white space around the text stays."""
+
+    def __init__(self, text: str) -> None:
+        from regard.documents.passage import Passage
+
+        core = text.strip()
+        self.before, _, self.after = text.partition(core) if core else (text, "", "")
+        self.passages = [Passage(core)] if core else []
+
+    def render(self, translated: Sequence["Passage"]) -> str:
+        return "".join((self.before, *(passage.text.replace("\n", " ") for passage in translated), self.after))
+
+
+def parse(text: str, form: "Format") -> "Document":
+    # a text of the command line may have several lines, a file a byte order mark in the middle
+    if form == "plain" and "\n" not in text and "\ufeff" not in text:
+        return PlainLine(text)
+    from regard.documents.formats.files import parse as parse_format
+
+    return parse_format(text, form, source=None, target=None)
 
 
 def json_line(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:

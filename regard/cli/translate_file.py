@@ -55,7 +55,7 @@ def command(
     text, encoding = files.read_text(source, form)
     translation, search = options.split_options(given)
     translator = options.load_translator(directory, device)
-    options.search_settings(translator.model, search)
+    options.search_settings(search, translator.model)
     wanted = options.make_translation_options(translation, search)
     try:
         document = files.parse(text, form, source=wanted.source, target=wanted.to)

@@ -153,6 +153,8 @@ def search_settings(defaults: GenerationConfig, options: Mapping[str, Any]) -> S
     return from_table(SearchSettings, own | given, "search")
 
 
+NEUTRAL_DEFAULTS = GenerationConfig()
+"""For options that are checked before a model is loaded."""
 OPTIONAL = ("patience", "max_tokens", "seed")
 LIMITS: tuple[tuple[str, float, float], ...] = (
     ("beam", 1, MAX_BEAM),

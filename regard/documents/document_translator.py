@@ -27,6 +27,7 @@ from regard.documents.retry import Candidate, PivotCandidate, Searching, search_
 from regard.documents.segments import Segment, join_segments, segments, with_terms
 from regard.documents.stream import translate_all
 from regard.errors import InputError, UsageError
+from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text.tokenizer import check_text, tag_piece
 from regard.weights.directory import Card
@@ -49,7 +50,10 @@ class DocumentTranslator:
     `model` is the sentence model below it, `card` what the model's directory says about it.
     """
 
-    def __init__(self, model: TranslationModel) -> None:
+    def __init__(self, model: Model) -> None:
+        if not isinstance(model, TranslationModel):
+            model.translate([])  # raises: names what this model can do instead
+        assert isinstance(model, TranslationModel)
         self.model = model
         directory = model.source
         self.card = Card.load(directory)
@@ -201,7 +205,7 @@ class DocumentTranslator:
     def _candidate(self, segment: Segment, align: bool, options: TranslationOptions) -> Candidate:
         tag = options.to if options.to is not None and self._has_tag(options.to) else None
         detector = self._detector_for(segment, options)
-        return Candidate(segment, tag, align, options.alternatives, self.confidence, detector)
+        return Candidate(segment, tag, align, options.alternatives, self.confidence, options.words, detector)
 
     def assemble(
         self,
@@ -217,7 +221,8 @@ class DocumentTranslator:
             for segment, sentence, (start, _) in zip(parts, sentences, spans, strict=True)
             for link in sentence.links
         ]
-        translated = place_marks(passage, text, links)
+        marked = passage.marks or passage.fixed
+        translated = place_marks(passage, text, links) if marked else Passage(text)
         return TranslationResult(translated, tuple(sentences), language, options.to, tuple(links))
 
     def _detector_for(self, segment: Segment, options: TranslationOptions) -> Languages | None:
@@ -240,11 +245,7 @@ def load_translator(directory: str | Path | None = None, *, device: str = "auto"
     """Load the translator in the box, or any other model directory that translates."""
     from regard.tasks import load
 
-    model = load("box" if directory is None else directory, device=device)
-    if not isinstance(model, TranslationModel):
-        model.translate([])  # raises: names what this model can do instead
-    assert isinstance(model, TranslationModel)
-    return DocumentTranslator(model)
+    return DocumentTranslator(load("box" if directory is None else directory, device=device))
 
 
 @overload

@@ -49,6 +49,8 @@ class TranslationOptions:
     """How many other translations to return for each sentence, at most."""
     align: bool = False
     """Return which word became which. Passages with markup are aligned in any case."""
+    words: bool = True
+    """Return the words of the translation, each with its confidence."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """Search settings that differ from the model's own; the keys are those of `SearchOptions`."""
 

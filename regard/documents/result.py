@@ -23,7 +23,7 @@ Note = Literal[
 ]
 """What happened to a sentence.
 
-loop, length, copy   a fault that the guard found (decoding/guard.py)
+loop, length, copy   a fault that the guard found (decoding/hypothesis.py)
 placeholders, term   a protected span or a glossary term was lost
 wrong language       the source was not in the language named, and the translation not in the one asked for
 tried again          the first translation had the faults listed before; this one comes from another search

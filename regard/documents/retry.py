@@ -11,9 +11,9 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from regard.decoding.guard import attempts as restrictive_settings
-from regard.decoding.guard import faults as token_faults
-from regard.decoding.guard import is_copy
+from regard.decoding.hypothesis import attempts as restrictive_settings
+from regard.decoding.hypothesis import faults as token_faults
+from regard.decoding.hypothesis import is_copy
 from regard.decoding.settings import SearchSettings
 from regard.documents.confidence import Confidence
 from regard.documents.glossary import Term
@@ -47,6 +47,7 @@ class Candidate:
     align: bool
     max_alternatives: int
     calibration: Confidence
+    find_words: bool = True
     detector: Languages | None = None
     """Given where the language of the translation must be checked."""
     best: Translation | None = None
@@ -126,7 +127,7 @@ class Candidate:
 
     def describe(self, model: TranslationModel) -> None:
         """Find the words of the translation, their confidences and, where asked for, their alignment."""
-        if self.failed:
+        if self.failed or not (self.find_words or self.align):
             return
         assert self.best is not None
         ids, log_probs = self.best.ids, self.best.piece_log_probabilities

@@ -177,10 +177,8 @@ def native_backend(model: LazyModel, shortlist: Shortlist | None = None) -> Back
     Imports no torch: to translate, a process may do without.
     """
     from regard.inference.native_backend import NativeBackend
-    from regard.inference.native_model import NativeModel
 
-    native = NativeModel.of_file(model.config, model.arrays, int8=model.int8)
-    if native is None:
-        return None
-    model.arrays.drop_pages()
-    return NativeBackend(native, shortlist)
+    backend = NativeBackend.of_file(model, shortlist)
+    if backend is not None:
+        model.arrays.drop_pages()
+    return backend

@@ -15,6 +15,7 @@ from regard.errors import ModelError
 from regard.inference.backend import PARALLEL_WIDTH, Encoded, SpecialTokens, State
 from regard.inference.native.search import NativeSearch, NonFiniteLogits, RawHypothesis, SearchParams
 from regard.inference.native_model import NativeModel
+from regard.weights.arrays import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ def is_native(settings: SearchSettings) -> bool:
 class NativeBackend:
     def __init__(self, model: NativeModel, shortlist: Shortlist | None = None) -> None:
         self.model, self.shortlist = model, shortlist
+
+    @classmethod
+    def of_file(cls, model: LazyModel, shortlist: Shortlist | None = None) -> NativeBackend | None:
+        """On the weights of a file; None where they cannot run natively."""
+        native = NativeModel.of_file(model.config, model.arrays, int8=model.int8)
+        return None if native is None else cls(native, shortlist)
 
     @property
     def parallel_steps(self) -> bool:

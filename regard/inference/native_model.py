@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from regard.models.seq2seq import Seq2Seq
 
 SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
+MIN_POSITIONS = 64
+"""Positions of the first table of sinusoids; it grows by powers of two."""
 
 
 class NativeModel:
@@ -43,7 +45,7 @@ class NativeModel:
         self.encoder = weights.stack("encoder", config.encoder_layers, cross=False)
         self.decoder = weights.stack("decoder", config.decoder_layers, cross=True)
         self._positions = {side: weights.positions(side) for side in ("source", "target")}
-        self._sinusoids = np.zeros((0, config.width), np.float32)
+        self._sinusoids = self._new_sinusoids(MIN_POSITIONS)
 
     @classmethod
     def of_file(cls, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, int8: bool) -> NativeModel | None:
@@ -100,10 +102,13 @@ class NativeModel:
             return self._positions[side]
         table = self._sinusoids  # read once: another worker may replace it with a shorter one
         if len(table) < length:
-            rows = 1 << max(length - 1, 63).bit_length()
-            table = sinusoids(rows, self.config.width, interleaved=self.config.positions == "sinusoidal")
-            self._sinusoids = table
+            table = self._sinusoids = self._new_sinusoids(1 << (length - 1).bit_length())
         return table[:length]
+
+    def _new_sinusoids(self, rows: int) -> Floats:
+        """The first rows of the table; none for a model with other positions."""
+        rows = rows if self.config.positions in SINUSOIDAL else 0
+        return sinusoids(rows, self.config.width, interleaved=self.config.positions == "sinusoidal")
 
 
 def supported(config: Seq2SeqConfig) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Unpack
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchOptions, SearchSettings
-from regard.errors import InputError, InputTooLong, TaskError, TokenizerError, UsageError
+from regard.errors import InputError, InputTooLong, ModelError, TaskError, TokenizerError, UsageError
 from regard.inference.backend import Runtime, SpecialTokens
 from regard.inference.requests import Request
 from regard.inference.scheduler import Scheduler
@@ -52,6 +52,18 @@ class Model:
         self._runtime = network if isinstance(network, Runtime) else Runtime(network)
         self.generation, self.source = generation, source
         self._tokenizer = tokenizer
+        if tokenizer is not None:
+            for pieces, vocab in zip((tokenizer.vocab, tokenizer.vocab_target), self._vocabularies(), strict=True):
+                if pieces > vocab:
+                    raise ModelError(
+                        f"{source}: the tokenizer has {pieces:,} pieces, but the model's vocabulary is {vocab:,}; "
+                        f"one of them belongs to another model"
+                    )
+
+    def _vocabularies(self) -> tuple[int, int]:
+        """Sizes of the source's and the target's vocabulary."""
+        vocab = getattr(self.config, "vocab", 0)
+        return vocab, vocab
 
     def __repr__(self) -> str:
         tasks = ", ".join(self.tasks) or "logits"

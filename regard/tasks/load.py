@@ -7,7 +7,8 @@ from pathlib import Path
 
 from regard.cpu.device import import_torch, resolve_device, resolve_dtype
 from regard.cpu.machine import only_cpu
-from regard.errors import ModelError, UsageError
+from regard.cpu.threads import set_threads
+from regard.errors import UsageError
 from regard.inference.backend import Runtime
 from regard.models import family_of
 from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
@@ -15,7 +16,7 @@ from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
-from regard.weights.arrays import LazyModel, lazy_model
+from regard.weights.arrays import LazyModel, read_arrays
 from regard.weights.directory import CONFIG, INDEX, WEIGHTS, read_config_json, regard_settings, regard_shortlist
 
 BOX = Path(__file__).parent.parent / "box"
@@ -28,7 +29,7 @@ KINDS = {
 }
 
 
-def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") -> Model:
+def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto", threads: int | None = None) -> Model:
     """Load a model and its tokenizer.
 
     Args:
@@ -37,6 +38,7 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
             translator that comes with the package.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one here.
         dtype: "float32", "bfloat16", "float16", or "auto": float32 on a CPU, bfloat16 on a GPU that has it.
+        threads: CPU threads to use, for the whole process; 0 is one per core. None leaves them unchanged.
 
     Returns:
         A `TranslationModel` (translate), `LanguageModel` (generate), `EncoderModel` (embed, fill, classify) or
@@ -51,13 +53,15 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto") ->
     Nothing is downloaded, and nothing is ever unpickled.
     """
     path = model_path(directory)
+    if threads is not None:
+        set_threads(threads or None)
     if only_cpu(device) and dtype in ("auto", "float32") and (native := _without_torch(path)):
         return native
     import_torch()
     from regard.weights.checkpoint import read_model
 
     checkpoint = read_model(path)
-    tokenizer = _tokenizer(path, checkpoint.config)
+    tokenizer = _tokenizer(path)
     place = resolve_device(device)
     checkpoint.model.to(place, resolve_dtype(dtype, place))
     runtime = Runtime(checkpoint.model, checkpoint.shortlist)
@@ -90,19 +94,20 @@ def _without_torch(path: Path) -> TranslationModel | None:
     runtime = Runtime(lazy, regard_shortlist(path, lazy.config))
     if not runtime.runs_natively():
         return None
-    return TranslationModel(runtime, generation, _tokenizer(path, lazy.config), path)
+    return TranslationModel(runtime, generation, _tokenizer(path), path)
 
 
 def _lazy(path: Path) -> tuple[LazyModel, GenerationConfig] | None:
     if not (path / CONFIG).is_file() or (path / INDEX).is_file():
         return None
     raw = read_config_json(path)
-    if "family" in raw:
+    if raw.get("family") == "seq2seq":
+        arrays = read_arrays(path / WEIGHTS) if (path / WEIGHTS).is_file() else None
         settings = regard_settings(path, raw)
-        if not isinstance(settings.config, Seq2SeqConfig):
+        assert isinstance(settings.config, Seq2SeqConfig)
+        if arrays is None:
             return None
-        found = lazy_model(settings.config, path / WEIGHTS, int8=settings.int8)
-        return None if found is None else (found, settings.generation)
+        return LazyModel(settings.config, arrays, path, settings.int8), settings.generation
     if "model_type" in raw:
         from regard.weights.hf_config import lazy_hf_model  # the tables of names are imported where they are needed
 
@@ -110,15 +115,5 @@ def _lazy(path: Path) -> tuple[LazyModel, GenerationConfig] | None:
     return None
 
 
-def _tokenizer(path: Path, config: BlockConfig) -> Tokenizer | None:
-    tokenizer = text.load(path.parent if path.is_file() else path)
-    if tokenizer is not None:
-        target = getattr(config, "vocab", 0)
-        source = getattr(config, "source_vocab", None) or target
-        for pieces, vocab in ((tokenizer.vocab, source), (tokenizer.vocab_target, target)):
-            if pieces > vocab:
-                raise ModelError(
-                    f"{path}: the tokenizer has {pieces:,} pieces, but the model's vocabulary is {vocab:,}; "
-                    f"one of them belongs to another model"
-                )
-    return tokenizer
+def _tokenizer(path: Path) -> Tokenizer | None:
+    return text.load(path.parent if path.is_file() else path)

@@ -120,9 +120,11 @@ class TranslationModel(Generating):
 
     def learn_shortlist(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Learn from pairs of texts which tokens may translate which: native searches then score only those."""
-        config = self.config
         rows = ((self.source_ids(source), self.tokenizer.encode_target(target)) for source, target in pairs)
-        self.shortlist = learn(rows, config.source_vocab or config.vocab, config.vocab)
+        self.shortlist = learn(rows, *self._vocabularies())
+
+    def _vocabularies(self) -> tuple[int, int]:
+        return self.config.source_vocab or self.config.vocab, self.config.vocab
 
     def _max_tokens(self, ids: Sequence[int]) -> int:
         return min(self.config.context - 1, MAX_LENGTH_RATIO * len(ids) + EXTRA_TOKENS)
@@ -156,9 +158,8 @@ class TranslationModel(Generating):
         return self.generation.start
 
     def _source(self, ids: Sequence[int]) -> Sequence[int]:
-        config = self.config
         self._start()
-        return self._fit(ids, config.source_vocab or config.vocab, config.context)
+        return self._fit(ids, self._vocabularies()[0], self.config.context)
 
     # ---- introspection ----
 

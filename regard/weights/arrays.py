@@ -70,12 +70,6 @@ class LazyModel:
         return network
 
 
-def lazy_model(config: Seq2SeqConfig, path: Path, *, int8: bool) -> LazyModel | None:
-    """The model of one file; None where its dtype is not numpy's. Whoever builds the network reports what is wrong."""
-    arrays = read_arrays(path) if path.is_file() else None
-    return None if arrays is None else LazyModel(config, arrays, path.parent, int8)
-
-
 def read_arrays(path: Path) -> MappedArrays | None:
     """Every array of a safetensors file, or None if one has a dtype that numpy lacks (bfloat16)."""
     try:

@@ -12,6 +12,7 @@ from regard.config import did_you_mean, from_table, load_json, one_of
 from regard.errors import ConfigError, ModelError
 from regard.models import FAMILIES
 from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
+from regard.weights.shortlist import FILE as SHORTLIST
 from regard.weights.shortlist import Shortlist, read_shortlist
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _read_generation(path: Path, version: int) -> GenerationConfig:
 
 
 def regard_shortlist(directory: Path, config: BlockConfig) -> Shortlist | None:
-    if not isinstance(config, Seq2SeqConfig):
+    if not isinstance(config, Seq2SeqConfig) or not (directory / SHORTLIST).is_file():
         return None
     return read_shortlist(directory, config.source_vocab or config.vocab, config.vocab)
 

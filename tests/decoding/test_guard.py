@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.guard import LOOP_REPEATS, attempts, faults, is_copy, repeats
+from regard.decoding.hypothesis import LOOP_REPEATS, attempts, faults, is_copy, repeats
 from regard.decoding.settings import SearchSettings
 
 
