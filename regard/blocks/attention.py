@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.blocks.attend import attend
 from regard.blocks.kv_cache import KVCache
 from regard.blocks.positions import Rotation, rotate
-from regard.blocks.trace import Trace, note
+from regard.blocks.trace import Trace
 
 
 class Attention(nn.Module):
@@ -55,12 +55,14 @@ class Attention(nn.Module):
         k_BHSK, v_BHSK = self.keys_values(x_BQD if memory_BSD is None else memory_BSD)
         if rotation is not None:
             q_BHQK, k_BHSK = rotate(q_BHQK, rotation), rotate(k_BHSK, rotation)
-        note(trace, "queries", q_BHQK)
+        if trace:
+            trace.note("queries", q_BHQK)
         if cache is not None:
             gathered_BHQK = cache.attend(q_BHQK, (k_BHSK, v_BHSK), may_attend, bias=bias, trace=trace)
         else:
-            note(trace, "keys", k_BHSK)
-            note(trace, "values", v_BHSK)
+            if trace:
+                trace.note("keys", k_BHSK)
+                trace.note("values", v_BHSK)
             gathered_BHQK = attend(q_BHQK, k_BHSK, v_BHSK, may_attend, bias=bias, trace=trace)
         return self._merged(gathered_BHQK)
 

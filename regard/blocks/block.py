@@ -15,7 +15,7 @@ from regard.blocks.attention import Attention
 from regard.blocks.dropout import Dropout
 from regard.blocks.kv_cache import LayerKVCache
 from regard.blocks.positions import Rotation
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 
 
 class AddAndNorm(nn.Module):
@@ -74,7 +74,7 @@ class Block(nn.Module):
                 rotation=rotation,
                 bias=bias,
                 cache=None if cache is None else cache.self_attention,
-                trace=inside(trace, "attention"),
+                trace=trace and trace.inside("attention"),
             )
             return out
 
@@ -89,15 +89,18 @@ class Block(nn.Module):
                 x.reshape(memory_BSD.shape[0], -1, x.shape[2]),
                 may_attend_memory,
                 memory_BSD=memory_BSD,
-                trace=inside(trace, "cross"),
+                trace=trace and trace.inside("cross"),
             )
             return out.view_as(x)
 
         x_BLD = self.attention_residual(x_BLD, self_attention)
-        note(trace, "after_attention", x_BLD)
+        if trace:
+            trace.note("after_attention", x_BLD)
         if self.cross_residual is not None:
             x_BLD = self.cross_residual(x_BLD, cross_attention)
-            note(trace, "after_cross", x_BLD)
+            if trace:
+                trace.note("after_cross", x_BLD)
         x_BLD = self.feedforward_residual(x_BLD, self.feedforward)
-        note(trace, "after_feedforward", x_BLD)
+        if trace:
+            trace.note("after_feedforward", x_BLD)
         return x_BLD

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.blocks.attend import attend
-from regard.blocks.trace import Trace, note
+from regard.blocks.trace import Trace
 
 KV = tuple[Tensor, Tensor]
 """Keys and values of new tokens, each (B, H, L, K)."""
@@ -90,8 +90,9 @@ class GrowingKVCache:
     ) -> Tensor:
         if new is not None:
             self.append(*new)
-        note(trace, "keys", self.keys_BHSK)
-        note(trace, "values", self.values_BHSK)
+        if trace:
+            trace.note("keys", self.keys_BHSK)
+            trace.note("values", self.values_BHSK)
         return attend(q_BHQK, self.keys_BHSK, self.values_BHSK, may_attend, bias=bias, trace=trace)
 
     def reorder(self, rows: Tensor) -> None:

@@ -43,13 +43,3 @@ class Trace:
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def inside(trace: Trace | None, name: str) -> Trace | None:
-    """`trace.inside(name)`, or None without a trace."""
-    return None if trace is None else trace.inside(name)
-
-
-def note(trace: Trace | None, name: str, tensor: Tensor) -> None:
-    if trace is not None:
-        trace.note(name, tensor)

@@ -22,6 +22,8 @@ INFO_FILE = "about.json"
 FORMAT = 1
 """Part of the cache key: raised when the files change their format."""
 ROWS_PER_PASS = 1 << 16
+Seed = tuple[int, int, int]
+"""Seed, epoch, and 0 for the source or 1 for the target: what the segmentations of an epoch depend on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +84,10 @@ class Corpus:
     def rows(self, rows: Ints, seed: int, epoch: int) -> tuple[Ragged, Ragged]:
         """Source and target of these rows, as segmented in this epoch; both end with the end token."""
         rows = np.asarray(rows, np.int64)
-        return self._source.rows(rows, random_bits(seed, epoch, 0)), self._target.rows(
-            rows, random_bits(seed, epoch, 1)
-        )
+        return self._source.rows(rows, (seed, epoch, 0)), self._target.rows(rows, (seed, epoch, 1))
 
     def _compute_lengths(self, seed: int, epoch: int) -> Lengths:
-        return Lengths(
-            self._source.all_lengths(random_bits(seed, epoch, 0)), self._target.all_lengths(random_bits(seed, epoch, 1))
-        )
+        return Lengths(self._source.all_lengths((seed, epoch, 0)), self._target.all_lengths((seed, epoch, 1)))
 
 
 class _TokenRows:
@@ -100,10 +98,10 @@ class _TokenRows:
         self._lengths = open_memmap(folder / f"{name}_lengths.npy", mode="r")
         self._ids = np.memmap(folder / f"{name}.ids", info.kinds[f"{name}.ids"], "r")
 
-    def rows(self, rows: Ints, seed: Bits) -> Ragged:
+    def rows(self, rows: Ints, seed: Seed) -> Ragged:
         return gather(self._ids, self._starts[rows], self._lengths[rows])
 
-    def all_lengths(self, seed: Bits) -> Ints:
+    def all_lengths(self, seed: Seed) -> Ints:
         return np.asarray(self._lengths)
 
 
@@ -117,19 +115,19 @@ class _WordRows(_TokenRows):
         self._table_lengths = open_memmap(folder / f"{name}_table_lengths.npy", mode="r")
         self._max_tokens = info.max_tokens
 
-    def rows(self, rows: Ints, seed: Bits) -> Ragged:
-        chosen, lengths = self._choose(rows, seed)
+    def rows(self, rows: Ints, seed: Seed) -> Ragged:
+        chosen, lengths = self._choose(rows, random_bits(*seed))
         tokens = gather(self._table, self._table_starts[chosen], self._table_lengths[chosen])
         return Ragged(tokens.flat, lengths)
 
-    def all_lengths(self, seed: Bits) -> Ints:
-        rows = np.arange(len(self._starts))
-        parts = [self._choose(rows[i : i + ROWS_PER_PASS], seed)[1] for i in range(0, len(rows), ROWS_PER_PASS)]
+    def all_lengths(self, seed: Seed) -> Ints:
+        rows, bits = np.arange(len(self._starts)), random_bits(*seed)
+        parts = [self._choose(rows[i : i + ROWS_PER_PASS], bits)[1] for i in range(0, len(rows), ROWS_PER_PASS)]
         return np.concatenate(parts).astype(np.int32)
 
     def _choose(self, rows: Ints, seed: Bits) -> tuple[Ints, Ints]:
         """The table row for each word of these rows, and the number of tokens of each row."""
-        words = super().rows(rows, seed)
+        words = gather(self._ids, self._starts[rows], self._lengths[rows])
         position = np.arange(len(words.flat)) - np.repeat(words.starts, words.lengths)
         bits = random_bits(seed, np.repeat(rows, words.lengths), position)
         first = words.flat.astype(np.int64) * (VARIANTS + 1)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.kv_cache import DecoderKVCache
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token
 from regard.models.parts import make_embedding, make_text_stack, read_with
@@ -44,9 +44,9 @@ class Decoder(nn.Module):
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
         may_attend, positions_BS = read_with(cache, present_BL)
         positions_BL = positions_BS[:, -ids_BL.shape[1] :]
-        x_BLD = self.embedding(ids_BL, positions_BL, trace=inside(trace, "embedding"))
+        x_BLD = self.embedding(ids_BL, positions_BL, trace=trace and trace.inside("embedding"))
         states_BLD: Tensor = self.stack(
-            x_BLD, may_attend, positions_BS=positions_BS, cache=cache, trace=inside(trace, "stack")
+            x_BLD, may_attend, positions_BS=positions_BS, cache=cache, trace=trace and trace.inside("stack")
         )
         return states_BLD
 
@@ -62,5 +62,6 @@ class Decoder(nn.Module):
         if self.config.head == "classifier":
             states = states[:, -1] if present_BL is None else last_token(states, present_BL)
         logits: Tensor = self.output(states)
-        note(trace, "logits", logits)
+        if trace:
+            trace.note("logits", logits)
         return logits

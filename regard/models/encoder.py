@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.dropout import Dropout
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 from regard.models.config import EncoderConfig
 from regard.models.heads import MaskedLanguageHead, Pooler, first_token, mean_pool
 from regard.models.parts import make_embedding, make_text_stack
@@ -44,8 +44,10 @@ class Encoder(nn.Module):
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
         positions_BL = masks.positions(present_BL)
         may_attend = masks.padding(present_BL)
-        x_BLD = self.embedding(ids_BL, positions_BL, segments_BL, trace=inside(trace, "embedding"))
-        states_BLD: Tensor = self.stack(x_BLD, may_attend, positions_BS=positions_BL, trace=inside(trace, "stack"))
+        x_BLD = self.embedding(ids_BL, positions_BL, segments_BL, trace=trace and trace.inside("embedding"))
+        states_BLD: Tensor = self.stack(
+            x_BLD, may_attend, positions_BS=positions_BL, trace=trace and trace.inside("stack")
+        )
         return states_BLD
 
     def forward(
@@ -63,7 +65,8 @@ class Encoder(nn.Module):
             summary_BD = out[:, 0] if present_BL is None else first_token(out, present_BL)
             summary_BD = summary_BD if self.pooler is None else self.pooler(summary_BD)
             out = self.classifier(self.dropout(summary_BD))
-        note(trace, "logits" if self.config.head != "none" else "states", out)
+        if trace:
+            trace.note("logits" if self.config.head != "none" else "states", out)
         return out
 
     def embed(

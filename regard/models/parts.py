@@ -25,7 +25,7 @@ from regard.blocks.positions import (
     linear_rescale,
     llama3_rescale,
 )
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 from regard.models.config import BlockConfig, Positions, RotaryScaling, TextConfig
 
 
@@ -55,16 +55,19 @@ class TextEmbedding(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         x_BLD: Tensor = self.tokens(ids_BL)
-        note(trace, "tokens", x_BLD)
+        if trace:
+            trace.note("tokens", x_BLD)
         if self.segments is not None:
             x_BLD = x_BLD + self.segments(torch.zeros_like(ids_BL) if segments_BL is None else segments_BL)
         if self.positions is not None:
             encoding_BLD = self.positions(positions_BL)
-            note(trace, "positions", encoding_BLD)
+            if trace:
+                trace.note("positions", encoding_BLD)
             x_BLD = x_BLD + encoding_BLD.to(x_BLD.dtype)
         if self.norm is not None:
             x_BLD = self.norm(x_BLD)
-        note(trace, "output", x_BLD)
+        if trace:
+            trace.note("output", x_BLD)
         dropped: Tensor = self.dropout(x_BLD)
         return dropped
 
@@ -112,11 +115,12 @@ class Stack(nn.Module):
                 memory_BSD=memory_BSD,
                 may_attend_memory=may_attend_memory,
                 cache=None if cache is None else cache.layers[i],
-                trace=inside(trace, f"blocks.{i}"),
+                trace=trace and trace.inside(f"blocks.{i}"),
             )
         if self.norm is not None:
             x_BLD = self.norm(x_BLD)
-        note(trace, "output", x_BLD)
+        if trace:
+            trace.note("output", x_BLD)
         return x_BLD
 
 

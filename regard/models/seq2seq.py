@@ -16,7 +16,7 @@ from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.beam_cache import BatchedBeamCache, TorchBeamCache
 from regard.blocks.block import Block
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 from regard.models.config import Seq2SeqConfig
 from regard.models.parts import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
 
@@ -60,8 +60,8 @@ class Seq2Seq(nn.Module):
         present_BS = masks.everyone_present(ids_BS) if present_BS is None else present_BS
         positions_BS = masks.positions(present_BS)
         may_attend = masks.padding(present_BS)
-        x_BSD = self.source(ids_BS, positions_BS, trace=inside(trace, "source"))
-        states_BSD = self.encoder(x_BSD, may_attend, positions_BS=positions_BS, trace=inside(trace, "encoder"))
+        x_BSD = self.source(ids_BS, positions_BS, trace=trace and trace.inside("source"))
+        states_BSD = self.encoder(x_BSD, may_attend, positions_BS=positions_BS, trace=trace and trace.inside("encoder"))
         return Memory(states_BSD, present_BS)
 
     def states(
@@ -77,14 +77,14 @@ class Seq2Seq(nn.Module):
         """
         present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
         may_attend, positions_BS = read_with(None, present_BL)
-        x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=inside(trace, "target"))
+        x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=trace and trace.inside("target"))
         states_BLD: Tensor = self.decoder(
             x_BLD,
             may_attend,
             positions_BS=positions_BS,
             memory_BSD=memory.states_BSD,
             may_attend_memory=masks.padding(memory.present_BS),
-            trace=inside(trace, "decoder"),
+            trace=trace and trace.inside("decoder"),
         )
         return states_BLD
 
@@ -113,7 +113,8 @@ class Seq2Seq(nn.Module):
     ) -> Tensor:
         """Logits of the next target token at each place. -> (B, L, V)"""
         logits_BLV: Tensor = self.output(self.states(ids_BL, memory, present_BL, trace))
-        note(trace, "logits", logits_BLV)
+        if trace:
+            trace.note("logits", logits_BLV)
         return logits_BLV
 
     def forward(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import PatchEmbedding
 from regard.blocks.positions import Learned
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 from regard.models.config import VisionConfig
 from regard.models.parts import Stack
 
@@ -33,11 +33,13 @@ class Vision(nn.Module):
     def states(self, pixels_BCYX: Tensor, trace: Trace | None = None) -> Tensor:
         """The final state of the class token (first) and of each patch. -> (B, P, D)"""
         patches_BPD = self.patches(pixels_BCYX)
-        note(trace, "embedding.patches", patches_BPD)
+        if trace:
+            trace.note("embedding.patches", patches_BPD)
         first_B1D = self.class_token.expand(len(pixels_BCYX), 1, -1)
         x_BPD = torch.cat((first_B1D, patches_BPD), dim=1) + self.positions.weight
-        note(trace, "embedding.output", x_BPD)
-        states_BPD: Tensor = self.stack(self.dropout(x_BPD), trace=inside(trace, "stack"))
+        if trace:
+            trace.note("embedding.output", x_BPD)
+        states_BPD: Tensor = self.stack(self.dropout(x_BPD), trace=trace and trace.inside("stack"))
         return states_BPD
 
     def forward(self, pixels_BCYX: Tensor, trace: Trace | None = None) -> Tensor:
@@ -46,5 +48,6 @@ class Vision(nn.Module):
         if self.classifier is None:
             return states_BPD
         logits_BN: Tensor = self.classifier(states_BPD[:, 0])
-        note(trace, "logits", logits_BN)
+        if trace:
+            trace.note("logits", logits_BN)
         return logits_BN

@@ -85,12 +85,12 @@ def train(job: Job, *, resume: bool = False) -> Progress:
                     break
                 except (RuntimeError, MemoryError) as error:
                     pieces = run.more_pieces(pieces, batches, error)
-            loss, log_likelihood = (workers.sum(sums) / tokens).tolist()
+            loss, log_likelihood = ((sums if workers.single else workers.sum(sums)) / tokens).tolist()
 
             norm = nn.utils.clip_grad_norm_(job.model.parameters(), settings.clip or math.inf)
-            metrics = UpdateMetrics(
-                loss, log_likelihood, tokens, learning_rate(settings, progress.update), float(full_tensor(norm))
-            )
+            norm = norm if workers.single else full_tensor(norm)
+            lr = learning_rate(settings, progress.update)
+            metrics = UpdateMetrics(loss, log_likelihood, tokens, lr, float(norm))
             if math.isfinite(loss) and math.isfinite(metrics.grad_norm):
                 run.optimizer_step(metrics)
             else:

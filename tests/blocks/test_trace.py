@@ -3,7 +3,7 @@ import torch
 from torch.testing import assert_close
 
 from regard.blocks.attention import Attention
-from regard.blocks.trace import Trace, inside, note
+from regard.blocks.trace import Trace
 
 
 def test_a_note_is_found_under_its_path_in_the_order_of_the_data() -> None:
@@ -42,14 +42,9 @@ def test_a_note_does_not_keep_the_graph() -> None:
     assert not trace["doubled"].requires_grad
 
 
-def test_nobody_looking_is_nothing_noted() -> None:
-    assert inside(None, "encoder") is None
-    note(None, "logits", torch.tensor(1))
-
-
 def test_an_empty_trace_is_still_a_trace() -> None:
     assert Trace()  # although its length is 0
-    assert inside(Trace(), "encoder") is not None
+    assert Trace().inside("encoder")  # parts ask: trace and trace.inside(…)
 
 
 def test_looking_does_not_change_the_output_of_attention() -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder."""
-    monkeypatch.setattr(build.cache, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build.machine, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 
