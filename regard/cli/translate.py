@@ -180,7 +180,7 @@ def search_lines(
     number = 0
     waiting: deque[str] = deque()
     results: deque[list[Translation]] = deque()
-    to, settings = search.pop("to"), options.search_settings(model, search)
+    to, settings = search.pop("to"), options.search_settings(search, model)
     with SentenceStream(model, settings, to=to, align=align) as stream:
         for batch in read(lambda: bool(waiting)):
             for line in batch:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from regard.documents.result import Sentence, TranslationResult
 from regard.documents.retry import Candidate, PivotCandidate, Search, Searching, without_words
 from regard.documents.segments import Segment
 from regard.inference.requests import Handle
+from regard.inference.scheduler import Scheduler
 from regard.text.tokenizer import check_text
 
 if TYPE_CHECKING:
@@ -64,14 +66,18 @@ class Searches:
     """Searches under way in a model's scheduler, which gets threads of its own when there are many."""
 
     def __init__(self, model: TranslationModel) -> None:
-        # one scheduler from first to last: the model's own may change when somebody looks inside the network
-        self.model, self._scheduler = model, model.scheduler()
+        self.model = model
         self._under_way: set[Handle] = set()
         self._done: SimpleQueue[Handle] = SimpleQueue()
         self._threads = False
 
     def __len__(self) -> int:
         return len(self._under_way)
+
+    @cached_property
+    def _scheduler(self) -> Scheduler:
+        """One scheduler from the first search to the last: the model's own changes when somebody uses the network."""
+        return self.model.scheduler()
 
     def begin(self, text: str, settings: SearchSettings, to: str | None) -> Handle:
         handle = self._scheduler.submit(self.model.sentence_request(text, settings, to=to))
