@@ -23,9 +23,9 @@ Run = Callable[[list[list[int]], int, int | None], list[list[int]]]
 
 def regards(folder: Path, threads: int, *, kind: str) -> Run:
     import regard
-    from regard.cpu.threads import use
+    from regard.cpu.threads import set_threads
 
-    use(threads)
+    set_threads(threads)
     model = regard.load(folder / kind)
 
     def run(sources: list[list[int]], beam: int, forced: int | None) -> list[list[int]]:
