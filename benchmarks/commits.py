@@ -1,12 +1,12 @@
-"""Two checkouts of regard side by side: the same models and inputs, taking turns, and whether they give the same results.
+"""Two checkouts of regard side by side: the same models and inputs, in turns, and whether the results are the same.
 
     git worktree add /tmp/old 63082bb
     python benchmarks/commits.py /tmp/old --source test.en --to de --model int8=DIR --model float32=DIR [--train]
 
 Each checkout has a process of its own, which sleeps while the other works. Every model is run in bulk and one sentence
-at a time, greedily and with a beam of 4; then lines go through `regard translate`, and with --train both checkouts train
-on recipes/sample.toml. A ratio is the old time over the new: above 1 the new one is faster. The median of the rounds is
-shown. Models must be in a format that both can read.
+at a time, greedily and with a beam of 4; then lines go through `regard translate`, and with --train both checkouts
+train on recipes/sample.toml. A ratio is the old time over the new: above 1 the new one is faster. The median of the
+rounds is shown. Models must be in a format that both can read.
 """
 
 import argparse
@@ -34,8 +34,8 @@ for line in sys.stdin:
     job = json.loads(line)
     times, started = 0, time.perf_counter()
     while True:
-        rows = job["rows"]
-        found = [model.write([row], beam=job["beam"])[0] for row in rows] if job["single"] else model.write(rows, beam=job["beam"])
+        rows, beam = job["rows"], job["beam"]
+        found = [model.write([row], beam=beam)[0] for row in rows] if job["single"] else model.write(rows, beam=beam)
         times += 1
         seconds = time.perf_counter() - started
         if seconds > 1:

@@ -16,7 +16,6 @@ Every failure is an OutputError that names the path.
 import errno
 import json
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator
@@ -122,7 +121,7 @@ def _output_error(path: Path) -> Iterator[None]:
 
 
 def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")  # cut: a name has 255 bytes at most
+    return path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}")  # cut: a name has 255 bytes at most
 
 
 def _reserve(draft: Path, target: Path) -> int:

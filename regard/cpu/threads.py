@@ -62,6 +62,11 @@ def apply_to_torch() -> None:
         torch.set_num_threads(_set[0])
 
 
+def set_native_share(share: int) -> None:
+    """Use `share` threads in native code that the calling thread starts; torch's number stays."""
+    _this_thread.share = share
+
+
 def set_share(share: int) -> None:
     """Use `share` threads in the calling thread, which belongs to a pool."""
     _this_thread.share = share

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,8 +42,8 @@ class Handle:
         self._scheduler, self._changed = scheduler, scheduler.changed
         self._hypotheses: list[Hypothesis] | None = None
         self._error: BaseException | None = None
-        self._tokens: deque[int] = deque()
-        self._streamed = 0
+        self._tokens: list[int] = []
+        """What was streamed."""
         self._callbacks: list[Callable[[Handle], None]] = []
         self.cancelled = False
 
@@ -72,25 +71,22 @@ class Handle:
             left = timeout if left is None else min(left, timeout)
         self._scheduler.wait_for(lambda: done() or self.cancelled, left)
         if not done() and (error := self.expired()):
-            self.cancelled = True
+            self.cancel()
             raise error
 
     def tokens(self) -> Iterator[int]:
         """The generated tokens as they come, without the end token. A beam's come all at once, at the end."""
-        while True:
-            self._wait(lambda: bool(self._tokens) or self.done)
-            while self._tokens:
-                yield self._tokens.popleft()
-            if self.done and not self._tokens:
-                if self._error is not None:
-                    raise self._error
-                return
+        given: list[int] = []
+        while not self.done or len(given) < len(self._tokens):
+            self._wait(lambda: len(given) < len(self._tokens) or self.done)
+            while len(given) < len(self._tokens):
+                given.append(self._tokens[len(given)])
+                yield given[-1]
+        yield from self.result()[0].tokens[len(given) :]
 
     def cancel(self) -> None:
         """Stop the request; `result` then raises `Cancelled`. Nothing happens if it is done already."""
-        with self._changed:
-            self.cancelled = True
-            self._changed.notify_all()
+        self._scheduler.note_cancelled(self)
 
     def add_done_callback(self, callback: Callable[[Handle], None]) -> None:
         """Call this with the handle when the request is done, on the thread that finished it."""
@@ -113,11 +109,9 @@ class Handle:
     def push(self, token: int) -> None:
         """One more token for `tokens`."""
         self._tokens.append(token)
-        self._streamed += 1
 
     def finish(self, hypotheses: list[Hypothesis] | None, error: BaseException | None = None) -> None:
-        if hypotheses is not None:
-            self._tokens.extend(hypotheses[0].tokens[self._streamed :])
-        self._hypotheses, self._error = hypotheses, error
+        with self._changed:  # nobody adds a callback in between
+            self._hypotheses, self._error = hypotheses, error
         for callback in self._callbacks:
             callback(self)

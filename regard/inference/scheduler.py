@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from threading import Condition, Lock, Thread, current_thread
+from threading import Condition, RLock, Thread, current_thread
 
 from regard.cpu import threads
 from regard.cpu.threads import ThreadPool
@@ -55,8 +55,9 @@ class Slot:
 class Lane:
     """One kind of requests, whole searches or steps: those that wait, and the workers that have some under way."""
 
-    def __init__(self, *, max_texts: int, max_workers: int | None) -> None:
-        self.max_texts, self.max_workers = max_texts, max_workers
+    def __init__(self, *, max_texts: int, max_workers: int | None, eager: bool) -> None:
+        """`eager`: a request that joins others costs little; a search loop of its own costs Python a step."""
+        self.max_texts, self.max_workers, self.eager = max_texts, max_workers, eager
         self.queue = RequestQueue()
         self.idle: deque[Slot] = deque()  # no thread is using them, but they have requests under way
         self.busy: list[Slot] = []
@@ -80,6 +81,15 @@ class Lane:
         held = rows * (MAX_HELD // max(len(head.request.ids), 1))
         return max(most // REFILL, min(most, held), rows)
 
+    def may_begin(self, rows: int, most: int) -> bool:
+        """Whether a worker with `rows` under way should begin requests now: several at once, unless one must not wait."""
+        head = self.queue.head
+        if head is None or not rows:
+            return head is not None
+        enough = most // REFILL
+        several = len(self.queue) * head.request.settings.rows >= enough
+        return most - rows >= enough and (several or self.eager or head.request.streams or head.deadline is not None)
+
     def take(self, slot: Slot, free: int) -> list[Handle]:
         """The next requests that fit: rows and tokens; of the last ones, what keeps all workers equally busy."""
         handles: list[Handle] = []
@@ -92,11 +102,7 @@ class Lane:
             longest, rows = max(longest, len(head.request.ids)), rows + head.request.settings.rows
             if handles and (rows > free or (1 + len(handles)) * longest > MAX_ENCODE):
                 break
-            handle = self.queue.pop()
-            if error := handle.expired():
-                handle.finish(None, error)
-            else:
-                handles.append(handle)
+            handles.append(self.queue.pop())
         slot.texts += len(handles)
         return handles
 
@@ -109,26 +115,42 @@ class Scheduler:
     ) -> None:
         self.backend, self.tokens = backend, tokens
         self.max_rows, self.max_queued = max_rows, max_queued
-        lock = Lock()
+        lock = RLock()
         self.changed = Condition(lock)  # something is finished
         self._work = Condition(lock)  # something waits
-        self._whole = Lane(max_texts=MAX_TEXTS, max_workers=None)
-        self._steps = Lane(max_texts=max_rows, max_workers=None if backend.parallel_steps else 1)
+        self._whole = Lane(max_texts=MAX_TEXTS, max_workers=None, eager=True)
+        self._steps = Lane(max_texts=max_rows, max_workers=None if backend.parallel_steps else 1, eager=False)
         self._lanes = deque([self._whole, self._steps])
         self._threads: list[Thread] = []
         self._closing = False
+        self._cores = 1
+        self._cancelled = 0
+        """Requests that were cancelled and have not left yet."""
 
     def submit(self, request: Request, *, client: str = "", timeout: float | None = None) -> Handle:
         """Queue a request; `timeout` is in seconds from now. Raises `QueueFull` when too many are waiting."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        handle = Handle(request, client, deadline, self)
+        (handle,) = self._submit([request], client, deadline)
+        return handle
+
+    def _submit(self, requests: Iterable[Request], client: str, deadline: float | None = None) -> list[Handle]:
+        handles = [Handle(request, client, deadline, self) for request in requests]
         with self.changed:
             waiting = len(self._whole.queue) + len(self._steps.queue)
-            if waiting >= self.max_queued:
+            if waiting + len(handles) > self.max_queued:
                 raise QueueFull(f"{waiting:,} requests are waiting; try again later")
-            self._lane(request).queue.add(handle)
-            self._work.notify()
-        return handle
+            for handle in handles:
+                self._lane(handle.request).queue.add(handle)
+            self._work.notify(len(handles))
+        return handles
+
+    def note_cancelled(self, handle: Handle) -> None:
+        """Drop a request with the next turn of its worker; `Handle.cancel` calls this."""
+        with self.changed:
+            if not handle.done and not handle.cancelled:
+                handle.cancelled = True
+                self._cancelled += 1
+            self.changed.notify_all()
 
     def _lane(self, request: Request) -> Lane:
         whole = not request.streams and not request.prefix and self.backend.supports(request.settings)
@@ -138,7 +160,7 @@ class Scheduler:
         self, requests: Iterable[Request], *, client: str = "", workers: int | None = None
     ) -> list[list[Hypothesis]]:
         """The hypotheses of every request, in order; on as many threads as pay."""
-        handles = [self.submit(request, client=client) for request in requests]
+        handles = self._submit(requests, client)
         if not handles:
             return []
         left = deque(handles)
@@ -177,8 +199,9 @@ class Scheduler:
     def start(self, workers: int | None = None) -> None:
         """Give the scheduler threads of its own; `close` ends them."""
         self._closing = False
-        count = workers or threads.current_threads()
-        share = max(1, threads.current_threads() // count)
+        self._cores = threads.current_threads()
+        count = workers or self._cores
+        share = max(1, self._cores // count)
         for number in range(count):
             thread = Thread(target=self._serve, args=(share,), name=f"scheduler-{number}", daemon=True)
             self._threads.append(thread)
@@ -204,7 +227,7 @@ class Scheduler:
                 slot.worker.close()
             lane.idle.clear()
             while lane.queue:
-                lane.queue.pop().finish(None, closed)
+                self._leave(lane.queue.pop(), None, closed)
 
     # ---- turns ----
 
@@ -222,6 +245,8 @@ class Scheduler:
                 if slot is None and not done():
                     news.wait(left)
             if slot is not None:
+                if self._threads:  # whoever works alone has all cores
+                    threads.set_native_share(max(1, self._cores // sum(len(lane.busy) for lane in self._lanes)))
                 try:
                     self._turn(slot)
                 finally:
@@ -252,15 +277,20 @@ class Scheduler:
         """Begin what there is space for, make a step, deliver what is finished."""
         worker, lane = slot.worker, slot.lane
         try:
-            self._finish(slot, [(handle, None, reason) for handle, reason in worker.drop_expired()])
+            impatient = self._cancelled > 0 or worker.has_deadlines
+            if impatient:
+                self._finish(slot, [(handle, None, reason) for handle, reason in worker.drop_expired()])
             with self.changed:
                 head, most = lane.queue.head, lane.max_rows(self.max_rows)
                 free = most - worker.rows
-                handles = lane.take(slot, free) if head and (not worker.rows or free >= most // REFILL) else []
+                handles = lane.take(slot, free) if lane.may_begin(worker.rows, most) else []
+                expired = [(handle, None, reason) for handle in handles if (reason := handle.expired())]
                 wanted = max(most // REFILL, head.request.settings.rows) if lane.queue and head else most
+            if expired:
+                self._finish(slot, expired)
+                handles = [handle for handle in handles if not handle.done]
             self._finish(slot, [(handle, found, None) for handle, found in worker.add(handles)])
-            impatient = any(handle.deadline is not None or handle.cancelled for handle in worker.handles)
-            for handle, found in worker.step(most, wanted, TURN if impatient else 0):
+            for handle, found in worker.step(most, wanted, TURN if impatient or worker.has_deadlines else 0):
                 self._finish(slot, [(handle, found, None)])
         except BaseException as error:
             self._finish(slot, [(handle, None, error) for handle in worker.handles])
@@ -273,4 +303,10 @@ class Scheduler:
     ) -> None:
         for handle, hypotheses, error in finished:
             slot.texts -= 1
-            handle.finish(hypotheses, error)
+            self._leave(handle, hypotheses, error)
+
+    def _leave(self, handle: Handle, hypotheses: list[Hypothesis] | None, error: BaseException | None) -> None:
+        if handle.cancelled:
+            with self.changed:
+                self._cancelled -= 1
+        handle.finish(hypotheses, error)

@@ -50,6 +50,8 @@ class Worker:
         self._loops: list[Loop] = []
         self._numbers: dict[int, Handle] = {}
         self._next_number = 0
+        self.has_deadlines = False
+        """Whether a request with a deadline was ever among them."""
 
     @property
     def rows(self) -> int:
@@ -63,6 +65,7 @@ class Worker:
     def add(self, handles: Sequence[Handle]) -> list[Finished]:
         """Begin requests; returns those that finish at once."""
         finished: list[Finished] = []
+        self.has_deadlines = self.has_deadlines or any(handle.deadline is not None for handle in handles)
         for settings in dict.fromkeys(handle.request.settings for handle in handles):
             some = [handle for handle in handles if handle.request.settings == settings]
             empty = [handle for handle in some if handle.request.max_tokens <= 0]

@@ -113,6 +113,8 @@ def test_a_stream_is_the_result_token_by_token(model: Seq2Seq, rows: list[Tensor
 
 def test_nothing_to_do_is_nothing_done() -> None:
     class Never:
+        parallel_steps = False
+
         def __getattr__(self, name: str) -> object:
             raise AssertionError
 
