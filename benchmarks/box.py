@@ -18,11 +18,11 @@ from rich.table import Table
 from regard.config import to_table
 from regard.cpu import capabilities, threads
 from regard.documents.confidence import FILE as CONFIDENCE
-from regard.documents.language import FILE as LANGUAGES
-from regard.documents.language import Languages
+from regard.documents.language_detector import FILE as LANGUAGES
+from regard.documents.language_detector import Languages
+from regard.evaluation.aligned_files import aligned
 from regard.evaluation.calibration import ParallelTexts, calibrate
-from regard.evaluation.test_set import aligned
-from regard.evaluation.translation import corpus_scores
+from regard.evaluation.metrics import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
 from regard.weights.directory import CARD, Card

@@ -33,8 +33,8 @@ from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.translation import TranslationModel
-from regard.weights.checkpoint import write_model
 from regard.weights.directory import Checkpoint
+from regard.weights.model_io import write_model
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import Shortlist
 

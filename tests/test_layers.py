@@ -71,7 +71,7 @@ def test_the_rule_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("test_layers.PACKAGE", tmp_path)
     (tmp_path / "blocks").mkdir()
     bad = tmp_path / "blocks" / "bad.py"
-    bad.write_text("from regard.errors import RegardError\nfrom regard.weights.checkpoint import read\n")
+    bad.write_text("from regard.errors import RegardError\nfrom regard.weights.model_io import read\n")
     assert list(uphill(bad)) == ["blocks/bad.py:2 blocks -> weights"]
 
 

@@ -42,7 +42,7 @@ def _average_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.io import new_directory
     from regard.text import tokenizer as text
     from regard.weights.average import average_models
-    from regard.weights.checkpoint import write_model
+    from regard.weights.model_io import write_model
 
     made = average_models(paths)
     with new_directory(destination) as draft:

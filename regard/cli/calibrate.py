@@ -33,8 +33,8 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     """
     from regard.config import to_table
     from regard.documents.confidence import FILE
+    from regard.evaluation.aligned_files import aligned
     from regard.evaluation.calibration import ParallelTexts, calibrate
-    from regard.evaluation.test_set import aligned
     from regard.io import write_json
 
     model = options.load_translator(directory, device).model

@@ -64,7 +64,7 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
 def copy_extras(source: Path, destination: Path) -> None:
     """Copy a translator's files beside the model: card, confidence, languages."""
     from regard.documents.confidence import FILE as CONFIDENCE
-    from regard.documents.language import FILE as LANGUAGES
+    from regard.documents.language_detector import FILE as LANGUAGES
     from regard.io import write_bytes
     from regard.weights.directory import CARD
 

@@ -16,10 +16,10 @@ from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.decoding.settings import SearchSettings
-    from regard.evaluation.decode import Outputs
-    from regard.evaluation.doctor import Baseline, Diagnosis
+    from regard.evaluation.bleu_doctor import Baseline, Diagnosis
     from regard.evaluation.likelihood import Perplexity
-    from regard.evaluation.translation import Casing, Comparison, MetricScore
+    from regard.evaluation.metrics import Casing, Comparison, MetricScore
+    from regard.evaluation.translate_test_set import Outputs
     from regard.tasks import TranslationModel
 
 SEARCH_OPTIONS = (
@@ -138,12 +138,12 @@ def command(as_json: bool, **given: Any) -> None:
 
 
 def evaluate(arguments: Arguments) -> Report:
-    from regard.evaluation import doctor, test_set
-    from regard.evaluation.translation import bleu, compare, corpus_scores, moses_tokens
+    from regard.evaluation import aligned_files, bleu_doctor
+    from regard.evaluation.metrics import bleu, compare, corpus_scores, moses_tokens
 
-    sources, references = test_set.read(arguments.source, arguments.target)
+    sources, references = aligned_files.read(arguments.source, arguments.target)
     given, other = (
-        test_set.read(path, arguments.target)[0] if path is not None else None
+        aligned_files.read(path, arguments.target)[0] if path is not None else None
         for path in (arguments.hypotheses, arguments.other_file)
     )
     if arguments.moses:
@@ -164,7 +164,7 @@ def evaluate(arguments: Arguments) -> Report:
         report.comparison = compare(outputs, other, references, casing=arguments.casing)
     if arguments.doctor:
         with progress() as on_progress:
-            report.doctor = doctor.examine(
+            report.doctor = bleu_doctor.examine(
                 outputs,
                 references,
                 casing=arguments.casing,
@@ -179,7 +179,7 @@ def run_model(
     arguments: Arguments, model: "TranslationModel", sources: list[str], references: list[str], report: Report
 ) -> "Baseline | None":
     """Add the perplexity of the references to the report and, without --hypotheses, the model's translations."""
-    from regard.evaluation.doctor import Baseline
+    from regard.evaluation.bleu_doctor import Baseline
     from regard.evaluation.likelihood import likelihoods, perplexity
 
     report.perplexity = perplexity(likelihoods(model, zip(sources, references, strict=True), to=arguments.to))
@@ -198,7 +198,7 @@ def run_model(
 
 
 def load(directory: Path, arguments: Arguments) -> "TranslationModel":
-    from regard.evaluation.decode import require_translation_model
+    from regard.evaluation.translate_test_set import require_translation_model
 
     model = require_translation_model(options.load(directory, arguments.device))
     options.require_target_language(model, arguments.to)
@@ -210,7 +210,7 @@ def search_settings(model: "TranslationModel", arguments: Arguments) -> "SearchS
 
 
 def translations(model: "TranslationModel", sources: list[str], arguments: Arguments) -> "Outputs":
-    from regard.evaluation.decode import translate
+    from regard.evaluation.translate_test_set import translate
 
     with progress() as on_progress:
         return translate(
@@ -244,7 +244,7 @@ def progress() -> Iterator[OnProgress]:
 
 
 def show(report: Report) -> None:
-    from regard.evaluation.doctor import in_words
+    from regard.evaluation.bleu_doctor import in_words
 
     how = f", {in_words(report.settings)}" if report.settings else ""
     output.echo(f"{counted(report.sentences, 'sentence')}{how}")

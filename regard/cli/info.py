@@ -68,7 +68,7 @@ def show_card(card: "Card") -> None:
 
 def describe(model: "Model") -> dict[str, Any]:
     from regard.weights.quantize import is_quantized
-    from regard.weights.tensors import state_tensors
+    from regard.weights.safetensors_files import state_tensors
 
     counts: dict[str, int] = {}
     tensors = state_tensors(model.network)

@@ -39,9 +39,9 @@ def command(
     A pair with an empty source, or longer than the model's context, has no score: its line says nan. Both files may be
     gzipped, and are streamed.
     """
-    from regard.evaluation.decode import require_translation_model
+    from regard.evaluation.aligned_files import aligned
     from regard.evaluation.likelihood import Perplexity, likelihoods
-    from regard.evaluation.test_set import aligned
+    from regard.evaluation.translate_test_set import require_translation_model
 
     model = require_translation_model(options.load(directory, device))
     options.require_target_language(model, to)

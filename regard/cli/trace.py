@@ -9,7 +9,7 @@ import click
 from regard.cli import options, output
 from regard.errors import UsageError
 from regard.plural import counted
-from regard.text.words import readable
+from regard.text.word_ids import readable
 
 if TYPE_CHECKING:
     from regard.explorer.capture import BlockView, EmbeddingView, HeadView, TokenView, TraceView

@@ -64,7 +64,7 @@ def command(
     if form == "tmx" and not translator.has_languages:  # the file needs the language's name, the model does not
         wanted = replace(wanted, to=None)
     translator.check(wanted)
-    from regard.documents.document import translate_document
+    from regard.documents.translate_document import translate_document
 
     with output.progress(len(document.passages)) as bar:
         done = translate_document(translator, document, wanted, lambda count: bar.update(count, "passages"))

@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.cpu.child import child_environment
+from regard.cpu.child_process import child_environment
 from regard.cpu.machine import cache_folder, cpu_model, file_lock
 from regard.errors import OutputError
 from regard.io import write_json

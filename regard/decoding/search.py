@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from regard.decoding.beam import beam_loop
 from regard.decoding.greedy import greedy_loop
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Prompts, SearchLoop, Step, run_search
 from regard.decoding.rules import Rule
 from regard.decoding.sample import sample_loop
+from regard.decoding.search_loop import Prompts, SearchLoop, Step, run_search
 from regard.decoding.settings import SearchSettings
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import BROKEN_LOGITS
-from regard.decoding.request import NO_TOKEN, TopK
 from regard.decoding.rules import Rule, Suppress, apply
+from regard.decoding.search_loop import NO_TOKEN, TopK
 from regard.errors import ModelError
 
 MAX_KERNEL_COUNT = 64

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
 from regard.documents.passage import Link, Passage, Span
-from regard.text.words import UNSPACED
+from regard.text.word_ids import UNSPACED
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import Unpack, overload
 from regard.decoding.settings import SearchSettings, search_settings
 from regard.documents.confidence import Confidence
 from regard.documents.glossary import Glossary
-from regard.documents.language import CERTAINTY, Languages
-from regard.documents.language import FILE as LANGUAGES_FILE
+from regard.documents.language_detector import CERTAINTY, Languages
+from regard.documents.language_detector import FILE as LANGUAGES_FILE
 from regard.documents.markup import place_marks
 from regard.documents.options import SearchOptions, TranslationOptions
 from regard.documents.passage import Link, Passage

@@ -22,7 +22,7 @@ from html.entities import html5
 
 from regard.documents.passage import Span
 from regard.text.placeholders import PLACEHOLDERS
-from regard.text.words import UNSPACED
+from regard.text.word_ids import UNSPACED
 
 ZERO_WIDTH_JOINER = "\u200d"
 KNOWN = (  # Latin in all its blocks, and punctuation; without controls and what turns the direction of writing

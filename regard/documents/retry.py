@@ -17,13 +17,13 @@ from regard.decoding.hypothesis import is_copy
 from regard.decoding.settings import SearchSettings
 from regard.documents.confidence import Confidence
 from regard.documents.glossary import Term
-from regard.documents.language import Languages
+from regard.documents.language_detector import Languages
 from regard.documents.passage import Link, Span
 from regard.documents.protect import restore, restored_spans
 from regard.documents.result import Note, Sentence, Word
 from regard.documents.segments import Segment, with_terms
 from regard.tasks.translation import Translation, TranslationModel
-from regard.text.words import NO_WORD, word_numbers
+from regard.text.word_ids import NO_WORD, word_numbers
 
 RETRY_BEAM = 8
 """Hypotheses of the second search, among which one has everything that must be in it more often than not."""

@@ -24,7 +24,7 @@ from regard.documents.confidence import (
 )
 from regard.tasks import TranslationModel
 from regard.tasks.translation import Translation
-from regard.text.words import word_numbers
+from regard.text.word_ids import word_numbers
 
 MIN_CHRF = 50.0
 FOLDS = 5

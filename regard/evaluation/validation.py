@@ -11,7 +11,7 @@ import torch
 from regard.data.batching import Batch, collate
 from regard.data.ragged import Ragged
 from regard.data.token_cache import tag_ids
-from regard.evaluation.translation import bleu
+from regard.evaluation.metrics import bleu
 from regard.tasks import TranslationModel
 from regard.training.metrics_log import Record
 from regard.training.prepare import Prepared

@@ -8,7 +8,7 @@ from typing import Any
 from regard.documents.result import Word
 from regard.tasks import TranslationModel
 from regard.tasks.translation import Translation
-from regard.text.words import readable
+from regard.text.word_ids import readable
 
 DECIMALS = 3
 SPACE_MARK = "·"

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
-from regard.weights.arrays import LazyModel
+from regard.weights.lazy_weights import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.request import TopK
+    from regard.decoding.search_loop import TopK
     from regard.models import Family
 
 

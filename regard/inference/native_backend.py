@@ -15,13 +15,13 @@ from regard.errors import ModelError
 from regard.inference.backend import PARALLEL_WIDTH, Encoded, SpecialTokens, State
 from regard.inference.native.search import NativeSearch, NonFiniteLogits, RawHypothesis, SearchParams
 from regard.inference.native_model import NativeModel
-from regard.weights.arrays import LazyModel
+from regard.weights.lazy_weights import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.request import TopK
+    from regard.decoding.search_loop import TopK
 
 MAX_NATIVE_BEAM = 64
 """The native top-k keeps its results sorted as it goes, which pays for small beams."""

@@ -82,7 +82,7 @@ class Lane:
         return max(most // REFILL, min(most, held), rows)
 
     def may_begin(self, rows: int, most: int) -> bool:
-        """Whether a worker with `rows` under way should begin requests now: several at once, unless one must not wait."""
+        """If a worker with `rows` under way should begin requests now: several at once, unless one cannot wait."""
         head = self.queue.head
         if head is None or not rows:
             return head is not None

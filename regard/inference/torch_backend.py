@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.beam_cache import TorchBeamCache
-from regard.decoding.request import TopK
+from regard.decoding.search_loop import TopK
 from regard.decoding.settings import SearchSettings
 from regard.inference.backend import PARALLEL_WIDTH, Backend, Encoded, SpecialTokens, State, WholeSearch
 from regard.inference.native import kernels, tensors

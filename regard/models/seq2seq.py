@@ -17,8 +17,8 @@ from regard.blocks.attention import Attention
 from regard.blocks.beam_cache import BatchedBeamCache, TorchBeamCache
 from regard.blocks.block import Block
 from regard.blocks.trace import Trace
+from regard.models.builders import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
 from regard.models.config import Seq2SeqConfig
-from regard.models.parts import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
 
 
 class Memory(NamedTuple):

@@ -12,8 +12,8 @@ from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import PatchEmbedding
 from regard.blocks.positions import Learned
 from regard.blocks.trace import Trace
+from regard.models.builders import Stack
 from regard.models.config import VisionConfig
-from regard.models.parts import Stack
 
 
 class Vision(nn.Module):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from regard.blocks.trace import Trace
     from regard.models import Family
-    from regard.weights.checkpoint import Style
+    from regard.weights.model_io import Style
 
 BATCH = 32
 """Texts per batch when a list is given."""
@@ -110,7 +110,7 @@ class Model:
 
     def save(self, directory: str | Path, style: Style = "regard") -> None:
         """Write a new model directory in regard's own format, or one for transformers."""
-        from regard.weights.checkpoint import write_model
+        from regard.weights.model_io import write_model
 
         with new_directory(Path(directory)) as draft:
             write_model(draft, Checkpoint(self.network, self.generation, self.shortlist), style)

@@ -12,7 +12,7 @@ from regard.blocks.trace import Trace
 from regard.decoding import align
 from regard.models.seq2seq import Seq2Seq
 from regard.text.tokenizer import Tokenizer
-from regard.text.words import word_numbers
+from regard.text.word_ids import word_numbers
 
 
 @torch.inference_mode()

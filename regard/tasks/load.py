@@ -16,8 +16,8 @@ from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
-from regard.weights.arrays import LazyModel, read_arrays
 from regard.weights.directory import CONFIG, INDEX, WEIGHTS, read_config_json, regard_settings, regard_shortlist
+from regard.weights.lazy_weights import LazyModel, read_arrays
 
 BOX = Path(__file__).parent.parent / "box"
 """The translation model that comes with the package."""
@@ -58,7 +58,7 @@ def load(directory: str | Path, *, device: str = "auto", dtype: str = "auto", th
     if only_cpu(device) and dtype in ("auto", "float32") and (native := _without_torch(path)):
         return native
     import_torch()
-    from regard.weights.checkpoint import read_model
+    from regard.weights.model_io import read_model
 
     checkpoint = read_model(path)
     tokenizer = _tokenizer(path)

@@ -96,7 +96,7 @@ def load(directory: Path) -> Tokenizer | None:
     # imported when needed: each library takes 30 ms, and a directory needs one of them
     if any(exists(directory / name) for name in ("source.spm", "target.spm")):
         # before tokenizer.json: some OPUS-MT directories have one too, for another program
-        from regard.text.marian import MarianTokenizer
+        from regard.text.marian_tokenizer import MarianTokenizer
 
         return MarianTokenizer.load(directory)
     if any(exists(directory / name) for name in ("source_tokenizer.json", "target_tokenizer.json")):
@@ -108,7 +108,7 @@ def load(directory: Path) -> Tokenizer | None:
 
         return HFTokenizer.load(directory)
     if exists(directory / "tokenizer.bin"):
-        from regard.text.llama2c import load_llama2c
+        from regard.text.llama2c_tokenizer import load_llama2c
 
         return load_llama2c(directory / "tokenizer.bin")
     found = [name for name in FRAGMENTS if exists(directory / name)]

@@ -8,7 +8,7 @@ loop            the training loop
 losses          batch -> loss; rdrop and minimum_risk are two other losses
 optim           optimizers and learning rate schedules; muon is one of the optimizers
 moving_average  of the weights
-replicas        threads that train together; distributed: processes that do
+thread_replicas threads that train together; distributed: processes that do
 checkpoint      everything needed to resume
 metrics_log     log.jsonl and TensorBoard
 export          checkpoints -> a model directory

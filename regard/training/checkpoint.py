@@ -27,7 +27,7 @@ from regard.errors import RegardError, TrainingError
 from regard.io import new_directory, write_json
 from regard.training.distributed import copy_tensors, full_tensor
 from regard.training.muon import Muon
-from regard.weights.tensors import mean, parameters, read_file, write_tensors
+from regard.weights.safetensors_files import mean, parameters, read_file, write_tensors
 
 Optimizers = Sequence[torch.optim.Optimizer]
 

@@ -10,9 +10,9 @@ from regard.training import checkpoint
 from regard.training.prepare import generation_config, new_config
 from regard.training.recipe import Recipe
 from regard.training.run_directory import MODEL, STATE, read_start, tokenizer_folder
-from regard.weights.checkpoint import write_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import build_model
+from regard.weights.model_io import write_model
+from regard.weights.safetensors_files import build_model
 
 
 def export_model(run: Path, recipe: Recipe) -> list[Path]:

@@ -30,9 +30,9 @@ from regard.training.distributed import Workers, full_tensor
 from regard.training.metrics_log import MetricsLog, MetricsWindow, Record, UpdateMetrics
 from regard.training.moving_average import MovingAverage
 from regard.training.optim import learning_rate, make_optimizers
-from regard.training.replicas import MAX_REPLICAS, Replicas
 from regard.training.settings import TrainSettings
 from regard.training.stop_request import StopRequest, stop_on_signal
+from regard.training.thread_replicas import MAX_REPLICAS, Replicas
 
 MASK_POOL_UPDATES = 64
 """Updates for which one pool of dropout masks is used."""

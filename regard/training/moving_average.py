@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from regard.weights.tensors import parameters
+from regard.weights.safetensors_files import parameters
 
 
 class MovingAverage:

@@ -20,8 +20,8 @@ from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.plural import counted
 from regard.text import tokenizer as text
-from regard.text.learn import SPECIAL, learn
 from regard.text.tokenizer import Tokenizer
+from regard.text.train_tokenizer import SPECIAL, learn
 from regard.training.distributed import Workers
 from regard.training.losses import TranslationLoss
 from regard.training.minimum_risk import MinimumRiskLoss

@@ -3,7 +3,7 @@
 seed = 1
 start = "…"   a model directory to start from; without it, training starts from random weights
 [data]        files and filters                                         regard/data
-[tokenizer]   how text is split into pieces                             regard/text/learn.py
+[tokenizer]   how text is split into pieces                             regard/text/train_tokenizer.py
 [model]       a preset, and the settings that differ from it            regard/models
 [train]       optimizer, schedule, batches, stopping                    settings.py
 [decode]      the search settings that the trained model has as defaults    regard/decoding
@@ -21,7 +21,7 @@ from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, UsageError
 from regard.models.config import Seq2SeqConfig
 from regard.models.presets import PRESETS, preset
-from regard.text.learn import TokenizerSettings
+from regard.text.train_tokenizer import TokenizerSettings
 from regard.training.settings import TrainSettings
 
 RENAMED = {

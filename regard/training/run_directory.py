@@ -24,9 +24,9 @@ from regard.text import tokenizer as text
 from regard.training import checkpoint
 from regard.training.loop import is_finished
 from regard.training.recipe import Recipe, check_validation, read_saved_recipe, set_value
-from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import build_model, parameters
+from regard.weights.model_io import read_model, write_model
+from regard.weights.safetensors_files import build_model, parameters
 
 RECIPE, SPLIT_DATA, START, TOKENIZER = "recipe.json", "data", "start", "tokenizer"
 CACHE, STATE, MODEL, FAILED = "cache", "state", "model", "failed.txt"

@@ -1,9 +1,9 @@
 """Models on disk <-> models in memory. Weights are safetensors; nothing is ever unpickled.
 
-checkpoint     read any model, write regard's or Hugging Face's format
+model_io       read any model, write regard's or Hugging Face's format
 directory      what a model directory contains; its settings, read without torch
-arrays         weights as numpy arrays, mapped from disk, without torch
-tensors        weights as torch tensors, checked against a model
+lazy_weights   weights as numpy arrays, mapped from disk, without torch
+safetensors_files  weights as torch tensors, checked against a model
 regard_format  regard's own model directory
 huggingface    directories of `transformers`, read and written through maps/; hf_config  their settings, without torch
 llama2c        llama2.c's .bin files, read only

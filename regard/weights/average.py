@@ -6,9 +6,9 @@ from pathlib import Path
 
 from regard.config import to_table
 from regard.errors import ModelError
-from regard.weights.checkpoint import read_model
 from regard.weights.directory import Checkpoint
-from regard.weights.tensors import build_model, mean, parameters
+from regard.weights.model_io import read_model
+from regard.weights.safetensors_files import build_model, mean, parameters
 
 
 def average_models(paths: Sequence[Path]) -> Checkpoint:

@@ -12,8 +12,8 @@ from regard.weights.hf_config import convert_hf, hf_model_type
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.table import HFModelType, to_hf
 from regard.weights.quantize import is_quantized
+from regard.weights.safetensors_files import build_model, parameters, read_tensors, write_tensors
 from regard.weights.sentence_transformers import read_pooling, write_pooling
-from regard.weights.tensors import build_model, parameters, read_tensors, write_tensors
 
 
 def read_huggingface(directory: Path, raw: Mapping[str, object]) -> Checkpoint:

@@ -11,7 +11,7 @@ from regard.models.config import DecoderConfig, GenerationConfig
 from regard.plural import counted
 from regard.weights.directory import Checkpoint
 from regard.weights.maps.table import pairs_to_halves
-from regard.weights.tensors import build_model
+from regard.weights.safetensors_files import build_model
 
 HEADER = struct.Struct("<7i")
 MAX_HEADER_VALUE = 1 << 24  # a file with a larger number there is not a checkpoint

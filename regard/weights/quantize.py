@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from regard.blocks.embeddings import TokenEmbedding
 from regard.blocks.int8 import Int8Embedding, Int8Linear, Int8Matrix
-from regard.models.parts import TextEmbedding
+from regard.models.builders import TextEmbedding
 
 M = TypeVar("M", bound=nn.Module)
 

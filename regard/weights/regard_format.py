@@ -16,8 +16,8 @@ from regard.weights.directory import (
     regard_shortlist,
 )
 from regard.weights.quantize import is_quantized
+from regard.weights.safetensors_files import build_model, dequantized, read_tensors, state_tensors, write_tensors
 from regard.weights.shortlist import write_shortlist
-from regard.weights.tensors import build_model, dequantized, read_tensors, state_tensors, write_tensors
 
 
 def read_regard(directory: Path, raw: Mapping[str, object], *, trainable: bool = False) -> Checkpoint:

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
 from regard.io import atomic_file
-from regard.weights.arrays import Array, read_arrays
+from regard.weights.lazy_weights import Array, read_arrays
 
 Int64Array = NDArray[np.int64]
 

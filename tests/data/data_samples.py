@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from regard.text.learn import TokenizerSettings, learn
+from regard.text.train_tokenizer import TokenizerSettings, learn
 
 WORDS = """the der a ein small kleine old alte green grüne keeper Wärter boat Boot fish Fisch book Buch lantern Laterne
 waves winkt reads liest counts zählt draws malt slowly langsam twice zweimal Tomorrow Morgen"""

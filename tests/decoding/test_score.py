@@ -3,8 +3,8 @@ import torch
 from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
-from regard.decoding.request import NO_TOKEN, Prompts
 from regard.decoding.score import log_probs, scored
+from regard.decoding.search_loop import NO_TOKEN, Prompts
 from regard.decoding.settings import SearchSettings
 
 

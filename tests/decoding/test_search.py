@@ -6,9 +6,9 @@ from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
-from regard.decoding.request import Prompts, Step
 from regard.decoding.rules import suppress
 from regard.decoding.search import search
+from regard.decoding.search_loop import Prompts, Step
 from regard.decoding.settings import SearchSettings
 
 GREEDY, BEAM, SAMPLE = SearchSettings(), SearchSettings(beam=3), SearchSettings(temperature=1.0, seed=1)

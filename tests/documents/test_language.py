@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.documents.language import Languages
+from regard.documents.language_detector import Languages
 from regard.errors import InputError, ModelError
 
 SAMPLES = {

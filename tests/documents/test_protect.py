@@ -169,7 +169,7 @@ def test_spans_that_touch_are_one() -> None:
 
 
 def test_a_span_outside_the_text_is_a_mistake() -> None:
-    with pytest.raises(AssertionError, match="no span of a text of 3"):
+    with pytest.raises(AssertionError, match="not a span of a text of 3"):
         spans("abc", [(2, 4)])
 
 

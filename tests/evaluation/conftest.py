@@ -10,7 +10,7 @@ from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks import TranslationModel
-from regard.text.learn import TokenizerSettings, learn
+from regard.text.train_tokenizer import TokenizerSettings, learn
 
 ENGLISH = ["The keeper counts the boats.", "He reads a book.", "The boats are old and the book is new.", "Fish!"]
 GERMAN = ["Der Wärter zählt die Boote.", "Er liest ein Buch.", "Die Boote sind alt, und das Buch ist neu.", "Fisch!"]

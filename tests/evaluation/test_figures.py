@@ -10,7 +10,7 @@ import pytest
 import sacrebleu
 
 from regard.errors import InputError, UsageError
-from regard.evaluation.translation import Comparison, bleu, compare, corpus_scores, moses_tokens, split_compounds
+from regard.evaluation.metrics import Comparison, bleu, compare, corpus_scores, moses_tokens, split_compounds
 
 REFERENCES = [
     "Der alte Wärter zählt am Abend die Boote im Hafen.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cpu.child import child_environment
+from regard.cpu.child_process import child_environment
 from regard.inference.native import build, kernels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU without AVX2")

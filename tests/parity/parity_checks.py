@@ -6,7 +6,7 @@ import torch
 
 import regard
 from regard.models.config import BlockConfig
-from regard.weights.tensors import parameters
+from regard.weights.safetensors_files import parameters
 
 
 def worked_out(config: BlockConfig) -> BlockConfig:

@@ -21,8 +21,8 @@ from their_models import PAD, Both, Pair, ragged
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Prompts
 from regard.decoding.search import search
+from regard.decoding.search_loop import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.models.seq2seq import Memory
 

@@ -14,8 +14,8 @@ import regard
 from regard.errors import ConfigError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, GenerationConfig, VisionConfig
-from regard.weights.checkpoint import write_model
 from regard.weights.directory import Checkpoint
+from regard.weights.model_io import write_model
 
 # parts of theirs that no task of regard's needs, and that are therefore not kept
 NOT_OURS = ("cls.seq_relationship.",)

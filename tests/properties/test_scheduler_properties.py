@@ -13,8 +13,8 @@ from test_search_properties import END, ROOM, START, Continuing, Translating, ow
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Prompts
 from regard.decoding.search import search
+from regard.decoding.search_loop import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.inference.backend import SpecialTokens
 from regard.inference.requests import Request

@@ -14,10 +14,10 @@ from torch import Tensor
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.request import Prompts
 from regard.decoding.sample import seed_for
 from regard.decoding.score import scored
 from regard.decoding.search import search
+from regard.decoding.search_loop import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.models import Decoder, Seq2Seq
 from regard.models.seq2seq import Memory

@@ -26,11 +26,11 @@ from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.tasks.load import BOX
 from regard.tasks.translation import TranslationModel
-from regard.weights.arrays import LazyModel, read_arrays
-from regard.weights.checkpoint import Style, read_model, write_model
 from regard.weights.directory import Checkpoint
+from regard.weights.lazy_weights import LazyModel, read_arrays
+from regard.weights.model_io import Style, read_model, write_model
 from regard.weights.quantize import quantize
-from regard.weights.tensors import state_tensors
+from regard.weights.safetensors_files import state_tensors
 
 compiled_only = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
 SIZES = {"vocab": 60, "width": 32, "heads": 4, "inner": 64, "encoder_layers": 2, "decoder_layers": 1, "context": 64}

@@ -16,8 +16,8 @@ from regard.config import from_table
 from regard.errors import ConfigError, InputError, TokenizerError
 from regard.text.dual_tokenizer import DualTokenizer
 from regard.text.hf_tokenizer import HFTokenizer
-from regard.text.learn import TokenizerSettings, learn
 from regard.text.tokenizer import load, tag_piece
+from regard.text.train_tokenizer import TokenizerSettings, learn
 
 SOURCE = [*ENGLISH.splitlines(), *FRENCH.splitlines()] * 3
 TARGET = GERMAN.splitlines() * 3
@@ -98,7 +98,7 @@ def test_two_vocabularies_differ() -> None:
 
 SCRIPT = """
 import hashlib, sys
-from regard.text.learn import TokenizerSettings, learn
+from regard.text.train_tokenizer import TokenizerSettings, learn
 texts = open(sys.argv[1], encoding="utf-8").read().split("\\n")
 for kind in ("bpe", "unigram"):
     for content in learn(TokenizerSettings(kind=kind, vocab=400), texts, texts[:5]).contents.values():

@@ -14,7 +14,7 @@ from tokenizer_samples import HOSTILE, any_text
 
 from regard.errors import InputError, TokenizerError
 from regard.text.hf_tokenizer import HFTokenizer
-from regard.text.llama2c import load_llama2c
+from regard.text.llama2c_tokenizer import load_llama2c
 
 # the special tokens are texts to sentencepiece, and tokens to an ordinary tokenizer.json
 NO_SPECIAL = ("<s>", "</s>", "<unk>")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tokenizer_samples import HOSTILE, any_text
 
 from regard.errors import InputError, TokenizerError
-from regard.text.marian import MarianTokenizer
+from regard.text.marian_tokenizer import MarianTokenizer
 
 
 def test_same_ids_and_texts_as_transformers(marian: SimpleNamespace, sentences: list[str]) -> None:

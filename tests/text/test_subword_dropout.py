@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tokenizer_samples import ENGLISH, GERMAN, LINES, any_text
 
 from regard.errors import ConfigError
-from regard.text.learn import TokenizerSettings, learn
 from regard.text.subword_dropout import SubwordDropout, random_bits
+from regard.text.train_tokenizer import TokenizerSettings, learn
 
 TOKENIZERS: dict[str, Any] = {}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import regard.text
 from regard.errors import OutputError, TokenizerError
 from regard.text.hf_tokenizer import HFTokenizer
-from regard.text.marian import MarianTokenizer
+from regard.text.marian_tokenizer import MarianTokenizer
 from regard.text.tokenizer import Tokenizer, load
 
 

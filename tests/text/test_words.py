@@ -13,8 +13,8 @@ from tokenizers import pre_tokenizers
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks import TranslationModel
-from regard.text.learn import TokenizerSettings, learn
-from regard.text.words import BYTES, readable, word_numbers
+from regard.text.train_tokenizer import TokenizerSettings, learn
+from regard.text.word_ids import BYTES, readable, word_numbers
 
 
 def test_the_alphabet_is_that_of_byte_level_bpe() -> None:

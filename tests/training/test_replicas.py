@@ -10,7 +10,7 @@ from training_jobs import Epoch, job, weights
 from regard.data.batching import Batch
 from regard.training.loop import train
 from regard.training.losses import TranslationLoss
-from regard.training.replicas import Replicas
+from regard.training.thread_replicas import Replicas
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from regard.models.config import (
     VisionConfig,
 )
 from regard.models.initialize import initialize
-from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
+from regard.weights.model_io import read_model, write_model
 from regard.weights.quantize import is_quantized, quantize
-from regard.weights.tensors import state_tensors
+from regard.weights.safetensors_files import state_tensors
 
 SIZES = {"width": 32, "heads": 4, "inner": 64}
 CONFIGS: dict[str, BlockConfig] = {

@@ -7,10 +7,10 @@ import torch
 from weight_samples import EVERY, NAMES, SAMPLES, random_model, saved
 
 from regard.models.config import BlockConfig, EncoderConfig, GenerationConfig
-from regard.weights.checkpoint import Style, read_model
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.table import SAME, TRANSPOSED, Layout, _match, from_hf, pairs_to_halves, shaped, thirds, to_hf
-from regard.weights.tensors import parameters
+from regard.weights.model_io import Style, read_model
+from regard.weights.safetensors_files import parameters
 
 LAYOUTS = {
     "same": (SAME, (6, 4)),

@@ -20,8 +20,8 @@ from regard.models import build
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.weights.checkpoint import read_model, write_model
 from regard.weights.directory import Checkpoint
+from regard.weights.model_io import read_model, write_model
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import FILE, Shortlist, learn
 

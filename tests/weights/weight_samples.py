@@ -23,8 +23,8 @@ from regard.models.config import (
     Seq2SeqConfig,
     VisionConfig,
 )
-from regard.weights.checkpoint import Style, write_model
 from regard.weights.directory import Checkpoint
+from regard.weights.model_io import Style, write_model
 
 MARIAN: dict[str, Any] = {
     "vocab": 30,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from regard.documents.formats.markdown_inline import BREAK, label, passage
-from regard.documents.formats.raw_blocks import INDENT, QUOTE, block_end, column_of, front_matter_end, matched
-from regard.documents.formats.template import lines_of
+from regard.documents.formats.markdown_raw_blocks import INDENT, QUOTE, block_end, column_of, front_matter_end, matched
+from regard.documents.formats.skeleton import lines_of
 from regard.documents.passage import Passage
 
 MARKER = re.compile(r"[ \t]*+(?:[-*+:]|(\d{1,9})[.)])(?:[ \t]++|$)")  # : begins a definition

@@ -5,7 +5,7 @@ r"""Plain text: each line that is not blank is a passage.
 White space around a line, blank lines and line ends stay unchanged.
 """
 
-from regard.documents.formats.template import Template, edges, lines_of, raw_text
+from regard.documents.formats.skeleton import Template, edges, lines_of, raw_text
 from regard.documents.passage import Passage
 
 

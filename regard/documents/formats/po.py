@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from regard.documents.formats.template import edges, fill, lines_of, raw_text
+from regard.documents.formats.skeleton import edges, fill, lines_of, raw_text
 from regard.documents.passage import Passage
 from regard.errors import InputError
 

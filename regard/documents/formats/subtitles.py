@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.documents.formats.template import fill, lines_of, paired, raw_text, unescaped
+from regard.documents.formats.skeleton import fill, lines_of, paired, raw_text, unescaped
 from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
 

@@ -17,7 +17,7 @@ from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from regard.documents.formats.template import Template, paired, raw_text
+from regard.documents.formats.skeleton import Template, paired, raw_text
 from regard.documents.passage import Mark, Passage
 from regard.errors import InputError
 

@@ -8,7 +8,7 @@ unchanged. Columns are counted from 1.
 
 import re
 
-from regard.documents.formats.template import Template, edges, lines_of, raw_text
+from regard.documents.formats.skeleton import Template, edges, lines_of, raw_text
 from regard.documents.passage import Passage
 from regard.errors import InputError, UsageError
 from regard.plural import counted

@@ -5,7 +5,7 @@ from typing import Literal
 
 from regard.errors import ConfigError
 from regard.models.config import BlockConfig, EncoderConfig
-from regard.weights.maps.settings import (
+from regard.weights.maps.config_fields import (
     activation,
     architecture,
     decimal,

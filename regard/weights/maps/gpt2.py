@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from regard.models.config import BlockConfig, DecoderConfig
-from regard.weights.maps.settings import (
+from regard.weights.maps.config_fields import (
     activation,
     architecture,
     decimal,

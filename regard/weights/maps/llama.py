@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import ConfigError
 from regard.models.config import BlockConfig, DecoderConfig, RotaryScaling
-from regard.weights.maps.settings import (
+from regard.weights.maps.config_fields import (
     architecture,
     decimal,
     hf_labels,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from regard.models.config import BlockConfig, Seq2SeqConfig
-from regard.weights.maps.settings import (
+from regard.weights.maps.config_fields import (
     activation,
     decimal,
     hf_activation,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regard.models.config import BlockConfig, EncoderConfig
 from regard.weights.maps.bert import block_rows, embedding_rows, encoder_settings, masked_lm_rows, which_head
-from regard.weights.maps.settings import activation, decimal, labels, must_be, number
+from regard.weights.maps.config_fields import activation, decimal, labels, must_be, number
 from regard.weights.maps.table import HFModelType, Row, pairs_to_halves, part
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.documents.formats.plain import parse
-from regard.documents.formats.template import raw_text
+from regard.documents.formats.skeleton import raw_text
 from regard.documents.passage import Mark, Passage
 
 LETTER = "\ufeffDear Ann,\r\n\r\n\tI am here.  \r\n \t\r\n– Tom\u2028 P.S.\n\n\nEnd"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.formats.template import Template
+from regard.documents.formats.skeleton import Template
 from regard.documents.formats.tsv import parse
 from regard.documents.passage import Passage
 from regard.errors import InputError, UsageError

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from regard.decoding.settings import LengthForm, SearchSettings
-from regard.evaluation.decode import require_translation_model, translate
-from regard.evaluation.translation import Casing, MetricScore, bleu
+from regard.evaluation.metrics import Casing, MetricScore, bleu
+from regard.evaluation.translate_test_set import require_translation_model, translate
 from regard.tasks import TranslationModel, load
 from regard.training import checkpoint
 from regard.training.export import write_mean

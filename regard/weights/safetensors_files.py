@@ -14,8 +14,8 @@ from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
 from regard.plural import counted
-from regard.weights.arrays import QWEIGHT, SCALE, broken_file, max_layers
 from regard.weights.directory import INDEX, WEIGHTS
+from regard.weights.lazy_weights import QWEIGHT, SCALE, broken_file, max_layers
 from regard.weights.quantize import quantize
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputTooLong, TaskError, UsageError
-from regard.evaluation import doctor
-from regard.evaluation.decode import require_translation_model, translate
-from regard.evaluation.doctor import Baseline, canonical, countings, examine, searches
-from regard.evaluation.translation import bleu
+from regard.evaluation import bleu_doctor
+from regard.evaluation.bleu_doctor import Baseline, canonical, countings, examine, searches
+from regard.evaluation.metrics import bleu
+from regard.evaluation.translate_test_set import require_translation_model, translate
 from regard.tasks import TranslationModel
 from regard.tasks.base import Model
 
@@ -76,7 +76,7 @@ def test_each_search_is_made_once(toy: TranslationModel, pairs: Pairs, monkeypat
         made.append(canonical(settings))
         return translate(model, sources, settings, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(doctor, "translate", counted)
+    monkeypatch.setattr(bleu_doctor, "translate", counted)
     sources, references = (list(side) for side in zip(*pairs, strict=True))
     base = SearchSettings(beam=2, max_tokens=6)
     outputs = translate(toy, sources, base).texts

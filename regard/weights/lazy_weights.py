@@ -62,7 +62,7 @@ class LazyModel:
         import torch
 
         from regard.models import Seq2Seq
-        from regard.weights.tensors import build_model
+        from regard.weights.safetensors_files import build_model
 
         tensors = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
         network = build_model(self.config, tensors, self.where, int8=self.int8)
