@@ -111,11 +111,10 @@ class SearchSettings:
         return float(base**self.length_penalty)
 
 
-class SearchOptions(TypedDict, total=False):
-    """The settings that a caller may give as keywords; None and missing ones are the model's own."""
+class TextSearchOptions(TypedDict, total=False):
+    """How to search for one text, as keywords; None and missing ones are the model's own settings."""
 
     beam: int | None
-    n_best: int | None
     length_penalty: float | None
     length_form: LengthForm | None
     patience: float | None
@@ -129,8 +128,14 @@ class SearchOptions(TypedDict, total=False):
     no_repeat_ngram: int | None
     min_tokens: int | None
     max_tokens: int | None
-    boost: tuple[tuple[int, ...], ...] | None
     seed: int | None
+
+
+class SearchOptions(TextSearchOptions, total=False):
+    """All settings that a caller may give as keywords."""
+
+    n_best: int | None
+    boost: tuple[tuple[int, ...], ...] | None
 
 
 def search_settings(defaults: GenerationConfig, options: Mapping[str, Any]) -> SearchSettings:

@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Unpack, overload
 
-from regard.decoding.settings import SearchSettings, search_settings
+from regard.decoding.settings import SearchSettings, TextSearchOptions, search_settings
 from regard.documents.confidence import Confidence
 from regard.documents.glossary import Glossary
 from regard.documents.language_detector import CERTAINTY, Languages
 from regard.documents.language_detector import FILE as LANGUAGES_FILE
 from regard.documents.markup import place_marks
-from regard.documents.options import SearchOptions, TranslationOptions
+from regard.documents.options import TranslationOptions
 from regard.documents.passage import Link, Passage
 from regard.documents.result import Sentence, TranslationResult
 from regard.documents.retry import Candidate, PivotCandidate, Searching, search_candidate, unchanged
@@ -75,7 +75,7 @@ class DocumentTranslator:
         min_confidence: float = 0.0,
         alternatives: int = 0,
         align: bool = False,
-        **search: Unpack[SearchOptions],
+        **search: Unpack[TextSearchOptions],
     ) -> TranslationResult:
         """Translate one text, of any number of sentences and lines.
 
@@ -256,7 +256,7 @@ def translate(
     source: str | None = None,
     glossary: Glossary | None = None,
     min_confidence: float = 0.0,
-    **search: Unpack[SearchOptions],
+    **search: Unpack[TextSearchOptions],
 ) -> str: ...
 @overload
 def translate(
@@ -266,7 +266,7 @@ def translate(
     source: str | None = None,
     glossary: Glossary | None = None,
     min_confidence: float = 0.0,
-    **search: Unpack[SearchOptions],
+    **search: Unpack[TextSearchOptions],
 ) -> list[str]: ...
 def translate(
     texts: str | list[str],
@@ -275,7 +275,7 @@ def translate(
     source: str | None = None,
     glossary: Glossary | None = None,
     min_confidence: float = 0.0,
-    **search: Unpack[SearchOptions],
+    **search: Unpack[TextSearchOptions],
 ) -> str | list[str]:
     """Translate with the translator in the box: a text gives a text, a list of texts a list.
 

@@ -2,36 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 
-from regard.decoding.settings import LengthForm
+from regard.decoding.settings import TextSearchOptions
 from regard.documents.glossary import Glossary
 from regard.errors import UsageError
 
 MAX_ALTERNATIVES = 7
 """One less than the beam in which a sentence is searched for again (retry.py)."""
-
-
-class SearchOptions(TypedDict, total=False):
-    """How to search, as keywords: the fields of `regard.decoding.settings.SearchSettings`, which documents and checks
-    them, except `n_best` (use `alternatives`) and `boost` (use `glossary`). The model's own settings are the default.
-    """
-
-    beam: int | None
-    length_penalty: float | None
-    length_form: LengthForm | None
-    patience: float | None
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    repetition_penalty: float | None
-    frequency_penalty: float | None
-    presence_penalty: float | None
-    no_repeat_ngram: int | None
-    min_tokens: int | None
-    max_tokens: int | None
-    seed: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +44,9 @@ class TranslationOptions:
         _check_range("min_confidence", self.min_confidence, 0.0, 1.0)
         _check_range("alternatives", self.alternatives, 0, MAX_ALTERNATIVES)
         for name in self.search:
-            if name not in SearchOptions.__annotations__:
+            if name not in TextSearchOptions.__annotations__:
                 raise UsageError(
-                    f"unknown search setting '{name}'; choose from {', '.join(SearchOptions.__annotations__)}"
+                    f"unknown search setting '{name}'; choose from {', '.join(TextSearchOptions.__annotations__)}"
                 )
 
 

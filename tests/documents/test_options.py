@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from regard.decoding.settings import SearchSettings
-from regard.documents.options import SearchOptions, TranslationOptions
+from regard.decoding.settings import SearchSettings, TextSearchOptions
+from regard.documents.options import TranslationOptions
 from regard.errors import UsageError
 
 
 def test_every_search_setting_is_a_keyword() -> None:
-    assert {*SearchOptions.__annotations__, "n_best", "boost"} == {field.name for field in fields(SearchSettings)}
+    assert {*TextSearchOptions.__annotations__, "n_best", "boost"} == {field.name for field in fields(SearchSettings)}
 
 
 @pytest.mark.parametrize(
