@@ -126,8 +126,8 @@ def _run_child(program: str, stages: list[str], isa: str | None, seconds: float)
     env = child_environment(OMP_NUM_THREADS="1", **({ISA: isa} if isa else {}))
     # -P: no file of the current folder in torch's place. -W: PYTHONWARNINGS=error would fail the int8 stages.
     command = [sys.executable, "-P", "-W", "ignore", "-c", program, *stages]
-    try:
-        child = subprocess.run(command, env=env, input=b"", capture_output=True, timeout=seconds)
+    try:  # S603: the program and its stages are constants of this package
+        child = subprocess.run(command, env=env, input=b"", capture_output=True, timeout=seconds)  # noqa: S603
         output, killed = child.stdout, child.returncode in (-9, -15)  # out of memory, a shutdown
         log.debug("child for %s: exit %d, %r", stages, child.returncode, child.stderr[-2000:])
     except subprocess.TimeoutExpired as hung:  # subprocess.run has killed it
