@@ -5,7 +5,7 @@ torch_backend    any model on any device, through its modules; the reference
 native_backend   translation models on a CPU, in C: a whole search, or step by step
 native_model     a translation model's weights as the C code reads them; native_step  one step at a time
 native_linear    int8 linear layers on the C kernels, inside torch modules
-requests         a request and its handle: result, stream, cancel, deadline
+requests         a request, its handle (result, stream, cancel, deadline), and the queue
 worker           the requests under way on one thread
 scheduler        continuous batching: takes requests while it runs
 native/          the C code, its build and its self-test

@@ -25,8 +25,7 @@ from regard.cpu.threads import ThreadPool
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import Cancelled, QueueFull
 from regard.inference.backend import Backend, SpecialTokens
-from regard.inference.request_queue import RequestQueue
-from regard.inference.requests import Handle, Request
+from regard.inference.requests import Handle, Request, RequestQueue
 from regard.inference.worker import Worker
 
 MAX_ROWS = 96

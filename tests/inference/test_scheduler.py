@@ -14,8 +14,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
 from regard.errors import Cancelled, DeadlineExceeded, ModelError, QueueFull
 from regard.inference.backend import SpecialTokens
-from regard.inference.request_queue import RequestQueue
-from regard.inference.requests import Handle, Request
+from regard.inference.requests import Handle, Request, RequestQueue
 from regard.inference.scheduler import Scheduler
 
 ALL_THERE = 20
