@@ -1,20 +1,30 @@
 """Translation models on a CPU, in C: a whole search in one call, or one step at a time for searches with rules.
 
-No torch is imported for a whole search.
+The weights are laid out as the C code reads them. Those that nobody will change are packed in the order in which the
+loops read them; those of a network that may still be trained are read in place, if they are float32. The numbers are
+those of the modules to the last bits, and a text's are the same in any batch, bit for bit: no sum runs over another
+text or over padding. No torch is imported for a whole search.
+
+V vocabulary  D width  L positions  N outputs
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from regard.decoding.hypothesis import BROKEN_LOGITS, Hypothesis
+import numpy as np
+
+from regard.blocks.sinusoids import sinusoids
 from regard.decoding.settings import SearchSettings
-from regard.errors import ModelError
 from regard.inference.backend import PARALLEL_WIDTH, Encoded, SpecialTokens, State
-from regard.inference.native.search import NativeSearch, NonFiniteLogits, RawHypothesis, SearchParams
-from regard.inference.native_model import NativeModel
+from regard.inference.native import kernels
+from regard.inference.native.kernels import Array, Floats, NativeLinear
+from regard.inference.native.layers import Attention, Block, Embedding, NativeEncoder, Norm, Sizes, Stack
+from regard.inference.native.search import DecoderIO, NativeSearch
+from regard.models.config import Seq2SeqConfig
 from regard.weights.lazy_weights import LazyModel
 from regard.weights.shortlist import Shortlist
 
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.decoding.search_loop import TopK
+    from regard.models.seq2seq import Seq2Seq
 
 MAX_NATIVE_BEAM = 64
 """The native top-k keeps its results sorted as it goes, which pays for small beams."""
@@ -31,6 +42,9 @@ WITHOUT_EFFECT = {"seed"}
 """Settings that change nothing where nothing is sampled."""
 MIN_CAPACITY = 64
 """Tokens that a search has capacity for at least; then in powers of two."""
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
+MIN_POSITIONS = 64
+"""Positions of the first table of sinusoids; it grows by powers of two."""
 
 
 def is_native(settings: SearchSettings) -> bool:
@@ -65,10 +79,12 @@ class NativeBackend:
 
     def search(
         self, settings: SearchSettings, tokens: SpecialTokens, *, source: int, max_tokens: int
-    ) -> NativeBeamSearch | None:
+    ) -> NativeSearch | None:
         if not is_native(settings):
             return None
-        return NativeBeamSearch(self.model, settings, tokens, self.shortlist, _capacity(source), _capacity(max_tokens))
+        source, max_tokens = _capacity(source), _capacity(max_tokens)
+        encoder, decoder_io = self.model.native_encoder(source), self.model.decoder_io(max_tokens, self.shortlist)
+        return NativeSearch(encoder, decoder_io, settings, tokens, source=source, max_tokens=max_tokens)
 
     def encode(self, sequences: Sequence[Sequence[int]], tokens: SpecialTokens) -> Encoded:
         import torch
@@ -88,57 +104,178 @@ def _capacity(length: int) -> int:
     return 1 << (max(length, MIN_CAPACITY) - 1).bit_length()
 
 
-class NativeBeamSearch:
-    """Beam search in C over the texts added to it."""
+class NativeModel:
+    """Encodes texts, and holds what the native search decodes with."""
 
-    def __init__(
-        self,
-        model: NativeModel,
-        settings: SearchSettings,
-        tokens: SpecialTokens,
-        shortlist: Shortlist | None,
-        source: int,
-        max_tokens: int,
-    ) -> None:
-        assert tokens.start is not None, "a translation begins with a start token"
-        self._settings, self._end = settings, tokens.end
-        self._source, self._max_tokens = source, max_tokens
-        params = SearchParams(
-            start=tokens.start,
-            ends=tokens.end,
-            suppressed=tokens.suppressed,
-            min_tokens=settings.min_tokens,
-            beam=settings.beam,
-            n_best=settings.n_best,
-            length_penalty=settings.length_penalty,
-            paper_length_penalty=settings.length_form == "paper",
-            max_finished=settings.enough,
-        )
-        words = () if shortlist is None else (shortlist.related_VC, shortlist.frequent_F)
-        self._search = NativeSearch(model.native_encoder(source), model.decoder_io(max_tokens, *words), params)
+    def __init__(self, config: Seq2SeqConfig, weights: WeightLoader) -> None:
+        self.config, self._weights = config, weights
+        source_vocab = config.source_vocab or config.vocab
+        source, target = "source.tokens.weight", "target.tokens.weight"
+        self._source = weights.matrix(source, source_vocab, config.width)
+        self._target = self._source if config.tied == "all" else weights.matrix(target, config.vocab, config.width)
+        output = {"all": source, "target": target, "none": "output.weight"}[config.tied]
+        self.output = weights.linear(output, "output.bias", config.vocab, config.width, bias=config.output_bias)
+        self.encoder = weights.stack("encoder", config.encoder_layers, cross=False)
+        self.decoder = weights.stack("decoder", config.decoder_layers, cross=True)
+        self._positions = {side: weights.positions(side) for side in ("source", "target")}
+        self._sinusoids = self._new_sinusoids(MIN_POSITIONS)
 
-    @property
-    def rows(self) -> int:
-        return self._search.rows
-
-    def fits(self, source: int, max_tokens: int) -> bool:
-        return source <= self._source and max_tokens <= self._max_tokens
-
-    def add(self, numbers: Sequence[int], sources: Sequence[Sequence[int]], limits: Sequence[int]) -> None:
-        self._search.add(numbers, limits, sources)
-
-    def step(self, max_rows: int, wanted: int, max_steps: int = 0) -> Iterator[tuple[int, list[Hypothesis]]]:
+    @classmethod
+    def of_file(cls, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, int8: bool) -> NativeModel | None:
+        """A model directory's arrays, by their names there; None where they cannot run natively, or do not fit."""
+        layers = config.encoder_layers + config.decoder_layers
+        if not supported(config) or layers > len(arrays):  # a made-up number of layers costs no time
+            return None
+        weights = WeightLoader(config, arrays, packed=True, int8=int8)
         try:
-            for number, found in self._search.step(max_rows, wanted, max_steps):
-                yield number, [self._hypothesis(one) for one in found]
-        except NonFiniteLogits:
-            raise ModelError(BROKEN_LOGITS) from None
+            model = cls(config, weights)
+        except WrongWeights:  # whoever opens it with torch says what is wrong
+            return None
+        return None if weights.unused() else model
 
-    def _hypothesis(self, found: RawHypothesis) -> Hypothesis:
-        return Hypothesis.of(found.tokens, found.log_probs, found.total, self._settings, self._end)
+    @classmethod
+    def of_network(cls, network: Seq2Seq) -> NativeModel | None:
+        """On the network's own weights: what changes in them changes here, as long as they stay in place."""
+        import torch
 
-    def cancel(self, number: int) -> None:
-        self._search.cancel(number)
+        parameters = [*network.parameters()]
+        in_place = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in parameters)
+        if not in_place or not supported(network.config):
+            return None
+        named = [*network.named_parameters(), *network.named_buffers()]
+        # not tensor.numpy(): after it torch lets nobody free the memory, as FSDP does with gathered weights
+        arrays = {name: np.from_dlpack(tensor.detach()) for name, tensor in named}
+        int8 = "encoder.blocks.0.attention.query.weight" not in arrays
+        return cls(network.config, WeightLoader(network.config, arrays, packed=False, int8=int8))
 
-    def close(self) -> None:
-        self._search.close()
+    def native_encoder(self, length: int) -> NativeEncoder:
+        """For texts of up to this many tokens."""
+        source = self._embedding("source", self._source, length)
+        return NativeEncoder(encoder=self.encoder, decoder=self.decoder, source=source)
+
+    def target(self, length: int) -> Embedding:
+        """The decoder's input."""
+        return self._embedding("target", self._target, length)
+
+    def decoder_io(self, length: int, shortlist: Shortlist | None) -> DecoderIO:
+        """What the native search decodes with, for outputs of up to this many tokens."""
+        return DecoderIO(target=self.target(length), output=self.output, shortlist=shortlist)
+
+    def _embedding(self, side: str, matrix: Matrix, length: int) -> Embedding:
+        numbers_VD, scales_V = matrix
+        scale = math.sqrt(self.config.width) if self.config.scale_embeddings else 1.0
+        positions_LD = self._position_table(side, length)
+        return Embedding(weight_VD=numbers_VD, row_scales_V=scales_V, positions_LD=positions_LD, scale=scale)
+
+    def _position_table(self, side: str, length: int) -> Floats | None:
+        """What the first positions add. -> (L, D)"""
+        if self.config.positions not in SINUSOIDAL:
+            return self._positions[side]
+        table = self._sinusoids  # read once: another worker may replace it with a shorter one
+        if len(table) < length:
+            table = self._sinusoids = self._new_sinusoids(1 << (length - 1).bit_length())
+        return table[:length]
+
+    def _new_sinusoids(self, rows: int) -> Floats:
+        """The first rows of the table; none for a model with other positions."""
+        rows = rows if self.config.positions in SINUSOIDAL else 0
+        return sinusoids(rows, self.config.width, interleaved=self.config.positions == "sinusoidal")
+
+
+def supported(config: Seq2SeqConfig) -> bool:
+    """Whether the C code has every part of such a model, and runs on this machine."""
+    return (
+        config.norm == "layer"
+        and config.activation in kernels.ACTIVATIONS
+        and config.positions in (*SINUSOIDAL, "learned", "none")
+        and _sizes(config).supported()
+        and kernels.available()
+    )
+
+
+# ---- names -> what the C code reads ------------------------------------------------------------------------------
+
+Matrix = tuple[Array, Floats | None]
+"""Floats; or int8 numbers, and the scale of each row."""
+
+
+class WrongWeights(Exception):
+    """A weight is missing, or has another shape or number format."""
+
+
+class WeightLoader:
+    """Takes a model's arrays by name, checks each, and remembers which were taken."""
+
+    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, packed: bool, int8: bool) -> None:
+        self._config, self._arrays, self._packed, self._int8 = config, arrays, packed, int8
+        self._taken: set[str] = set()
+
+    def unused(self) -> set[str]:
+        return self._arrays.keys() - self._taken
+
+    def array(self, name: str, *shape: int, dtype: str = "float32") -> Array:
+        found = self._arrays.get(name)
+        if found is None or found.shape != shape or found.dtype.name != dtype:
+            raise WrongWeights(name)
+        self._taken.add(name)
+        return found
+
+    def matrix(self, name: str, rows: int, width: int) -> Matrix:
+        if not self._int8:
+            return self.array(name, rows, width), None
+        return self.array(f"{name}.whole", rows, width, dtype="int8"), self.array(f"{name}.scale", rows)
+
+    def linear(self, name: str, bias_name: str, outs: int, width: int, *, bias: bool) -> NativeLinear:
+        numbers, scales = self.matrix(name, outs, width)
+        bias_N = self.array(bias_name, outs) if bias else None
+        if scales is not None:
+            return NativeLinear.from_int8(kernels.pack_int8(numbers, scales), bias_N)
+        return (NativeLinear.from_frozen_floats if self._packed else NativeLinear.from_floats)(numbers, bias_N)
+
+    def positions(self, side: str) -> Floats | None:
+        """Learned positions, where the model has them."""
+        config = self._config
+        if config.positions != "learned":
+            return None
+        return self.array(f"{side}.positions.weight", config.context, config.width)
+
+    def stack(self, name: str, layers: int, *, cross: bool) -> Stack:
+        config = self._config
+        blocks = [self._block(f"{name}.blocks.{i}", cross=cross) for i in range(layers)]
+        last = self._norm(f"{name}.norm") if config.norm_first else None
+        # keys and values as halves: int8 is not more exact than that
+        return Stack(blocks, _sizes(config), final_norm=last, activation=config.activation, fp16_kv=self._int8)
+
+    def _block(self, name: str, *, cross: bool) -> Block:
+        config = self._config
+        return Block(
+            self._attention(f"{name}.attention"),
+            self._attention(f"{name}.cross") if cross else None,
+            self._part(f"{name}.feedforward.up", config.inner, config.width, config.feedforward_bias),
+            self._part(f"{name}.feedforward.down", config.width, config.inner, config.feedforward_bias),
+            self._norm(f"{name}.feedforward_residual.norm"),
+        )
+
+    def _attention(self, name: str) -> Attention:
+        config = self._config
+        queries = config.heads * config.per_head_width
+        keys = (config.kv_heads or config.heads) * config.per_head_width
+        bias = config.attention_bias
+        return Attention(
+            query=self._part(f"{name}.query", queries, config.width, bias),
+            key=self._part(f"{name}.key", keys, config.width, bias),
+            value=self._part(f"{name}.value", keys, config.width, bias),
+            output=self._part(f"{name}.output", config.width, queries, config.attention_output_bias),
+            norm=self._norm(f"{name}_residual.norm"),
+        )
+
+    def _part(self, name: str, outs: int, width: int, bias: bool) -> NativeLinear:
+        return self.linear(f"{name}.weight", f"{name}.bias", outs, width, bias=bias)
+
+    def _norm(self, name: str) -> Norm:
+        width = self._config.width
+        return Norm(self.array(f"{name}.weight", width), self.array(f"{name}.bias", width), self._config.norm_eps)
+
+
+def _sizes(config: Seq2SeqConfig) -> Sizes:
+    return Sizes(config.width, config.inner, config.heads, config.kv_heads or config.heads, config.per_head_width)

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.blocks.beam_cache import BeamCache
 from regard.inference.backend import State
 from regard.inference.native import layers, tensors
-from regard.inference.native_model import NativeModel
+from regard.inference.native_backend import NativeModel
 
 
 class NativeBeamCache(BeamCache):

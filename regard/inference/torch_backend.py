@@ -14,8 +14,7 @@ from regard.decoding.search_loop import TopK
 from regard.decoding.settings import SearchSettings
 from regard.inference.backend import PARALLEL_WIDTH, Backend, Encoded, SpecialTokens, State, WholeSearch
 from regard.inference.native import kernels, tensors
-from regard.inference.native_backend import NativeBackend
-from regard.inference.native_model import NativeModel
+from regard.inference.native_backend import NativeBackend, NativeModel
 from regard.models.decoder import Decoder
 from regard.models.seq2seq import Seq2Seq
 from regard.weights.shortlist import Shortlist

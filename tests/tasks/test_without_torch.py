@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from regard import load
 from regard.errors import ModelError, WeightsError
 from regard.inference.native import kernels
-from regard.inference.native_model import NativeModel
+from regard.inference.native_backend import NativeModel
 from regard.models import build
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize

@@ -12,8 +12,7 @@ from regard.decoding.settings import SearchSettings
 from regard.errors import InputError, WeightsError
 from regard.inference.backend import SpecialTokens
 from regard.inference.native import kernels
-from regard.inference.native_backend import NativeBackend
-from regard.inference.native_model import NativeModel
+from regard.inference.native_backend import NativeBackend, NativeModel
 from regard.inference.requests import Request
 from regard.inference.scheduler import Scheduler
 from regard.models import build

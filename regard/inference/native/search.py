@@ -3,18 +3,20 @@
 V vocabulary  C F related and frequent tokens  T tokens of all sentences, one after the other
 """
 
-import math
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, addressof, byref, c_double, c_float, c_int, c_int64, c_long, c_void_p
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.cpu import threads
+from regard.decoding.hypothesis import BROKEN_LOGITS, Hypothesis
+from regard.decoding.settings import SearchSettings
+from regard.errors import ModelError
+from regard.inference.backend import SpecialTokens
 from regard.inference.native.kernels import NativeLinear, address, call
 from regard.inference.native.layers import Embedding, EmbeddingStruct, EncoderStruct, NativeEncoder, concatenate
+from regard.weights.shortlist import Shortlist
 
 
 class _ParamsStruct(Structure):
@@ -41,56 +43,39 @@ class _HypothesisStruct(Structure):
     )
 
 
-class RawHypothesis(NamedTuple):
-    """All generated tokens with the end token, the log-probability of each, and their sum."""
-
-    tokens: list[int]
-    log_probs: list[float]
-    total: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class DecoderIO:
-    """The decoder's input embedding and output projection, and perhaps a shortlist."""
+    """The decoder's input embedding, its output projection and the target tokens that may be generated."""
 
     target: Embedding
     output: NativeLinear
-    related_VC: NDArray[np.int32] | None = None
-    """For each source token, the target tokens that may translate it, -1 for none. None allows all tokens."""
-    frequent_F: NDArray[np.int32] | None = None
-    """Target tokens allowed for every source."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchParams:
-    """How to search; see decoding/settings.py."""
-
-    start: int
-    ends: Sequence[int]
-    suppressed: Sequence[int]
-    min_tokens: int
-    beam: int
-    n_best: int
-    length_penalty: float
-    paper_length_penalty: bool
-    max_finished: float = math.inf
-    """Stop after this many finished hypotheses; by default, when no live one can become better."""
-
-
-class NonFiniteLogits(Exception):
-    """The model's logits are not finite numbers."""
+    shortlist: Shortlist | None
+    """None allows all tokens."""
 
 
 class NativeSearch:
-    """Requests under way, and finished ones. For one thread at a time."""
+    """A beam search over requests, which may join and leave at any step. For one thread at a time."""
 
-    def __init__(self, encoder: NativeEncoder, decoder_io: DecoderIO, params: SearchParams) -> None:
+    def __init__(
+        self,
+        encoder: NativeEncoder,
+        decoder_io: DecoderIO,
+        settings: SearchSettings,
+        tokens: SpecialTokens,
+        *,
+        source: int,
+        max_tokens: int,
+    ) -> None:
+        """`source` and `max_tokens`: the longest source and output that the encoder and the decoder are made for."""
+        assert tokens.start is not None, "a translation begins with a start token"
+        self._settings, self._end = settings, tokens.end
+        self._source, self._max_tokens = source, max_tokens
         suppressed_V = np.zeros(decoder_io.output.outputs, np.uint8)
-        suppressed_V[list(params.suppressed)] = 1
+        suppressed_V[list(tokens.suppressed)] = 1
         at_start_V = suppressed_V.copy()
-        at_start_V[list(params.ends)] = 1
-        ends = np.array(params.ends, np.int64)
-        related_VC, frequent_F = decoder_io.related_VC, decoder_io.frequent_F
+        at_start_V[list(tokens.end)] = 1
+        ends = np.array(tokens.end, np.int64)
+        words = decoder_io.shortlist
         self._keep_alive = (encoder, decoder_io, suppressed_V, at_start_V, ends)  # the struct has their addresses
         struct = _ParamsStruct(
             encoder=encoder.struct(),
@@ -99,18 +84,18 @@ class NativeSearch:
             suppressed=address(suppressed_V),
             suppressed_at_start=address(at_start_V),
             ends=address(ends),
-            start=params.start,
-            end_count=len(params.ends),
-            min_tokens=params.min_tokens,
-            beam=params.beam,
-            n_best=params.n_best,
-            length_penalty=params.length_penalty,
-            max_finished=params.max_finished,
-            paper_length_penalty=params.paper_length_penalty,
-            related=address(related_VC),
-            frequent=address(frequent_F),
-            related_count=0 if related_VC is None else related_VC.shape[1],
-            frequent_count=0 if frequent_F is None else len(frequent_F),
+            start=tokens.start,
+            end_count=len(tokens.end),
+            min_tokens=settings.min_tokens,
+            beam=settings.beam,
+            n_best=settings.n_best,
+            length_penalty=settings.length_penalty,
+            max_finished=settings.enough,
+            paper_length_penalty=settings.length_form == "paper",
+            related=None if words is None else address(words.related_VC),
+            frequent=None if words is None else address(words.frequent_F),
+            related_count=0 if words is None else words.related_VC.shape[1],
+            frequent_count=0 if words is None else len(words.frequent_F),
         )
         self._search = call("search_new")(byref(struct))
 
@@ -122,32 +107,36 @@ class NativeSearch:
         """Rows reserved by requests under way: a beam each."""
         return int(call("search_rows")(self._search))
 
-    def add(self, numbers: Sequence[int], max_tokens: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+    def fits(self, source: int, max_tokens: int) -> bool:
+        return source <= self._source and max_tokens <= self._max_tokens
+
+    def add(self, numbers: Sequence[int], sources: Sequence[Sequence[int]], limits: Sequence[int]) -> None:
         """Encode source sentences and start a request for each, with a number of the caller's choice.
 
-        `max_tokens`, each at least 1, limits what is generated. Numbers of requests under way must differ."""
+        Numbers of requests under way must differ; limits are at least 1."""
         ids_T, starts = concatenate(sources)
-        numbers_S, max_tokens_S = np.array(numbers, np.int64), np.array(max_tokens, np.int64)
-        inputs = (address(array) for array in (numbers_S, max_tokens_S, ids_T, starts))
+        numbers_S, limits_S = np.array(numbers, np.int64), np.array(limits, np.int64)
+        inputs = (address(array) for array in (numbers_S, limits_S, ids_T, starts))
         call("search_add")(self._search, *inputs, len(sources), threads.current_threads())
 
-    def step(self, max_rows: int, wanted_rows: int, max_steps: int = 0) -> list[tuple[int, list[RawHypothesis]]]:
-        """Generate tokens until a request is done and `wanted_rows` of `max_rows` are free, or all requests are done.
+    def step(self, max_rows: int, wanted: int, max_steps: int = 0) -> list[tuple[int, list[Hypothesis]]]:
+        """Generate tokens until a request is done and `wanted` of `max_rows` are free, or all requests are done.
 
         `max_steps` limits the tokens generated for each request; 0 means no limit. Returns the finished requests by
         their numbers; each leaves the search."""
-        if not call("search_step")(self._search, max_rows, wanted_rows, max_steps, threads.current_threads()):
-            raise NonFiniteLogits
+        if not call("search_step")(self._search, max_rows, wanted, max_steps, threads.current_threads()):
+            raise ModelError(BROKEN_LOGITS)
         done, count = [], c_long()
         while (number := call("search_done")(self._search, byref(count))) >= 0:
             done.append((number, [self._hypothesis(which) for which in range(count.value)]))
             call("search_pop_done")(self._search)
         return done
 
-    def cancel(self, number: int) -> bool:
-        """Drop a request; the results of the others do not change. False: none has this number, or it is done."""
-        return bool(call("search_cancel")(self._search, number))
+    def cancel(self, number: int) -> None:
+        """Drop a request, if one under way has this number; the results of the others do not change."""
+        call("search_cancel")(self._search, number)
 
-    def _hypothesis(self, which: int) -> RawHypothesis:
+    def _hypothesis(self, which: int) -> Hypothesis:
         struct = _HypothesisStruct.from_address(call("search_hypothesis")(self._search, which))
-        return RawHypothesis(struct.tokens[: struct.length], struct.log_probs[: struct.length], struct.total)
+        tokens, log_probs = struct.tokens[: struct.length], struct.log_probs[: struct.length]
+        return Hypothesis.of(tokens, log_probs, struct.total, self._settings, self._end)

@@ -18,8 +18,7 @@ from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
 from regard.inference.backend import Backend, SpecialTokens
 from regard.inference.native import kernels
-from regard.inference.native_backend import NativeBackend, is_native
-from regard.inference.native_model import NativeModel
+from regard.inference.native_backend import NativeBackend, NativeModel, is_native
 from regard.inference.requests import Request
 from regard.inference.scheduler import Scheduler
 from regard.inference.torch_backend import Seq2SeqBackend, backend_for
