@@ -63,6 +63,6 @@ def test_every_attempt_forbids_more() -> None:
 
 
 def test_a_megabyte_takes_no_time() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     repeats([1, 2, 3, 5] * 10_000)
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2

@@ -287,9 +287,9 @@ def test_long_passages_take_no_longer_than_that(name: str, some: bool) -> None:
     source = passage(LONG[name])
     target = "b " * COUNT
     links = [((at, at + 1), (at // 2 * 2, at // 2 * 2 + 1)) for at in range(0, len(source.text), 40 if some else 4)]
-    start = time.perf_counter()
+    start = time.thread_time()
     place_marks(source, target, [(here, there) for here, there in links if there[1] <= len(target)])
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize("word", ["x", "b", "w{}"])
@@ -297,7 +297,7 @@ def test_many_fixed_stretches_take_no_longer_than_that(word: str) -> None:
     words = [word.format(number) for number in range(COUNT)]
     source = passage(" ".join(f"<b>{one}</b>" for one in words) + " a")
     ends = [found.span() for found in re.finditer(r"\S+", source.text)][:-1]
-    start = time.perf_counter()
+    start = time.thread_time()
     placed = place_marks(replace(source, fixed=tuple(ends)), " ".join(words[::-1]), [])
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
     assert len(placed.fixed) == COUNT

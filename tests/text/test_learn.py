@@ -58,9 +58,9 @@ def test_hard_sentences_come_back(kind: str, joint: bool) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_long_texts_come_back_soon(kind: str, name: str) -> None:
     tokenizer, text = learnt(kind, True), HOSTILE[name][:200_000]
-    started = time.perf_counter()
+    started = time.process_time()
     assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert time.perf_counter() - started < 15
+    assert time.process_time() - started < 15
 
 
 @pytest.mark.parametrize(("kind", "joint"), KINDS)

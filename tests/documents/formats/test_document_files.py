@@ -132,11 +132,11 @@ def test_others_declare_nothing(tmp_path: Path) -> None:
 
 
 def test_a_declaration_takes_no_longer_than_that(tmp_path: Path) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for name, raw in (("a.html", b"<meta "), ("a.html", b"<?xml "), ("a.po", b"Content-Type:"), ("a.tmx", b"<?xml ")):
         (tmp_path / name).write_bytes(raw * 50_000)
         read_text(tmp_path / name)
-    assert time.perf_counter() - start < 8
+    assert time.thread_time() - start < 8
 
 
 @settings(deadline=None, max_examples=200)

@@ -372,7 +372,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("fragment", HOSTILE)
 def test_time_is_linear(fragment: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     same(fragment * (SIZE // len(fragment)))
     same("x" + fragment * (SIZE // len(fragment)) + "'x\"")
-    assert time.perf_counter() - start < 8
+    assert time.thread_time() - start < 8

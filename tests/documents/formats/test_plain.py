@@ -48,11 +48,11 @@ def test_the_same_comes_out(text: str) -> None:
 
 
 def test_long_lines_and_many() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for text in ("word " * 20_000, " " * 1_000_000, "a\n" * 100_000, " \r" * 100_000):
         document = parse(text)
         assert document.render(document.passages) == text
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 def test_marks_are_put_in_in_order() -> None:

