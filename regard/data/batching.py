@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.corpus import Corpus, Lengths
-from regard.data.ragged import Ints, Ragged, pad_rows
+from regard.data.corpus import Corpus, Ints, Lengths, Ragged, pad_rows
 from regard.errors import ConfigError
 from regard.text.subword_dropout import random_bits
 

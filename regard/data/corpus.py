@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
 
-from regard.data.ragged import Ints, Ragged, gather, row_sums
 from regard.data.stats import Stats
 from regard.text.subword_dropout import VARIANTS, Bits, random_bits
 
@@ -22,6 +22,7 @@ INFO_FILE = "about.json"
 FORMAT = 1
 """Part of the cache key: raised when the files change their format."""
 ROWS_PER_PASS = 1 << 16
+Ints = NDArray[np.int64]
 Seed = tuple[int, int, int]
 """Seed, epoch, and 0 for the source or 1 for the target: what the segmentations of an epoch depend on."""
 
@@ -49,6 +50,17 @@ class Lengths(NamedTuple):
 
     source: Ints
     target: Ints
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths, end to end: each step is one array operation for all rows."""
+
+    flat: NDArray[Any]
+    lengths: Ints
+
+    @property
+    def starts(self) -> Ints:
+        return np.cumsum(self.lengths) - self.lengths
 
 
 class Corpus:
@@ -137,3 +149,31 @@ class _WordRows(_TokenRows):
             chosen = np.where(np.repeat(long, words.lengths), first, chosen)
             lengths = row_sums(self._table_lengths[chosen], words.lengths)
         return chosen, lengths
+
+
+# ---- rows of different lengths ----
+
+
+def gather(flat: NDArray[Any], starts: Ints, lengths: Ints) -> Ragged:
+    """The slices of `flat` that begin at `starts`."""
+    lengths = lengths.astype(np.int64)
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    indices = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return Ragged(np.asarray(flat[indices]), lengths)
+
+
+def row_sums(values: Ints, lengths: Ints) -> Ints:
+    """The sum of each row. (reduceat would give an empty row its neighbour's first value.)"""
+    ends = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))  # without a dtype, uint16 would become float64
+    last = np.cumsum(lengths)
+    return np.asarray(ends[last] - ends[last - lengths])
+
+
+def pad_rows(rows: Ragged, fill: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """A matrix (rows, longest), and True where it holds values and not padding."""
+    width = int(rows.lengths.max(initial=1))
+    present = np.arange(width) < rows.lengths[:, None]
+    matrix = np.full(present.shape, fill, np.int64)
+    matrix[present] = rows.flat
+    return matrix, present

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from regard.data.batching import Batch, collate
-from regard.data.ragged import Ragged
+from regard.data.corpus import Ragged
 from regard.data.token_cache import tag_ids
 from regard.evaluation.metrics import bleu
 from regard.tasks import TranslationModel

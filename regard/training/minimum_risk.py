@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching import Batch, collate
-from regard.data.ragged import Ragged
+from regard.data.corpus import Ragged
 from regard.models.seq2seq import Memory, Seq2Seq
 from regard.training.losses import TranslationLoss, projected_log_probs
 

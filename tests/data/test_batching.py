@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batching import Epochs, collate, plan_batches, rows_of_epoch
-from regard.data.corpus import Corpus, Lengths
-from regard.data.ragged import Ragged, gather, pad_rows, row_sums
+from regard.data.corpus import Corpus, Lengths, Ragged, gather, pad_rows, row_sums
 from regard.data.sources import DataSettings, Files
 from regard.data.token_cache import cached_corpus
 from regard.errors import ConfigError
