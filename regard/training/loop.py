@@ -29,7 +29,7 @@ from regard.training.checkpoint import Progress
 from regard.training.distributed import Workers, full_tensor
 from regard.training.metrics_log import MetricsLog, MetricsWindow, Record, UpdateMetrics
 from regard.training.moving_average import MovingAverage
-from regard.training.optim import learning_rate, make_optimizers
+from regard.training.optim import make_optimizers
 from regard.training.settings import TrainSettings
 from regard.training.stop_request import StopRequest, stop_on_signal
 from regard.training.thread_replicas import MAX_REPLICAS, Replicas
@@ -126,6 +126,31 @@ def forward_backward(module: nn.Module, batches: Sequence[Batch], *, job: Job, s
             (loss * scale).backward()
         sums += torch.stack((loss.detach(), log_likelihood))
     return sums
+
+
+def learning_rate(settings: TrainSettings, update: int) -> float:
+    """The learning rate of an update, counted from 1. A pure function, so checkpoints need no scheduler state."""
+    if update < settings.warmup:
+        return settings.lr * update / settings.warmup
+    warmup, last = max(settings.warmup, 1), settings.updates
+    match settings.schedule:
+        case "constant":
+            share = 1.0
+        case "inverse_sqrt":
+            # the paper's width^-0.5 * min(n^-0.5, n * w^-1.5), scaled so that its peak, at n = w, is `lr`. The paper's
+            # own peak is (width * warmup)^-0.5: 7e-4 for a width of 512 and 4,000 updates of warm-up.
+            share = math.sqrt(warmup / max(update, 1))
+        case "cosine":
+            done = (update - settings.warmup) / max(last - settings.warmup, 1)
+            share = _between(settings.lr_floor, 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
+        case "wsd":
+            left = (last - update) / settings.decay
+            share = _between(settings.lr_floor, min(max(left, 0.0), 1.0))
+    return settings.lr * share
+
+
+def _between(floor: float, share: float) -> float:
+    return floor + (1 - floor) * share
 
 
 def is_finished(settings: TrainSettings, progress: Progress) -> bool:

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.training.optim import learning_rate, make_optimizers
+from regard.training.loop import learning_rate
+from regard.training.optim import make_optimizers
 from regard.training.settings import TrainSettings
 
 
