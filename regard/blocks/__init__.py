@@ -1,7 +1,8 @@
 """Tensors -> tensors. Every part takes plain numbers, is independent of the model family, and works on its own.
 
-embeddings  tokens, segments and image patches -> vectors
-positions   sinusoidal, learned, rotary, ALiBi; sinusoids  the table of the sinusoidal ones
+embeddings  tokens, segments and image patches -> vectors; sinusoidal and learned positions, which are added to them
+sinusoids   the table of the sinusoidal positions
+positions   rotary and ALiBi, which act inside attention
 masks       which query may attend to which key; the only place where masks are made
 attend      softmax(q k / sqrt(K)) v, fused or traced
 attention   queries, keys, values, heads; self and cross

@@ -1,14 +1,11 @@
-"""Positions: attention alone does not see order. Four ways to add it.
+"""Positions that act inside attention, which alone does not see order.
 
-    Sinusoidal  added to the embeddings; fixed sines and cosines (Vaswani et al. 2017, Marian)
-    Learned     added to the embeddings; a trained table (BERT, GPT-2, ViT)
-    Rotary      rotates queries and keys, so that scores depend on distance only (RoFormer, Llama)
-    Alibi       added to the scores; a penalty that grows with distance (Press et al. 2022)
+    Rotary  rotates queries and keys, so that scores depend on distance only (RoFormer, Llama)
+    Alibi   added to the scores; a penalty that grows with distance (Press et al. 2022)
 
-Computed tables are plain attributes, not buffers: they are not weights, they grow with the longest input seen, and a
-model can be built on the meta device and loaded from disk.
+Sinusoidal and learned positions are added to the embeddings: embeddings.py.
 
-B batch  L length  D width  K head width  H heads  Q queries  S keys
+B batch  L length  K head width  H heads  Q queries  S keys
 """
 
 import math
@@ -17,39 +14,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-
-from regard.blocks.embeddings import TokenEmbedding
-from regard.blocks.sinusoids import sinusoids
-
-# ---- added to the embeddings ----------------------------------------------------------------------------------
-
-
-def sinusoidal(length: int, width: int, *, base: float = 10000.0, interleaved: bool = True) -> Tensor:
-    """The table of sinusoids.py as a tensor. -> (L, D)"""
-    return torch.from_numpy(sinusoids(length, width, base=base, interleaved=interleaved))
-
-
-class Sinusoidal(nn.Module):
-    """Fixed sines and cosines, looked up by position; any length."""
-
-    def __init__(self, width: int, *, base: float = 10000.0, interleaved: bool = True) -> None:
-        super().__init__()
-        self.width, self.base, self.interleaved = width, base, interleaved
-        self._table_LD: Tensor | None = None
-
-    def forward(self, positions_BL: Tensor) -> Tensor:
-        need = int(positions_BL.max()) + 1
-        table = self._table_LD
-        if table is None or len(table) < need or table.device != positions_BL.device:
-            length = 1 << max(need - 1, 63).bit_length()  # powers of two: with a cache, every step needs one more
-            table = sinusoidal(length, self.width, base=self.base, interleaved=self.interleaved)
-            self._table_LD = table = table.to(positions_BL.device)
-        return table[positions_BL]
-
-
-class Learned(TokenEmbedding):
-    """A trained vector for each position up to `context`."""
-
 
 # ---- rotating queries and keys --------------------------------------------------------------------------------
 

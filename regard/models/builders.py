@@ -5,71 +5,18 @@ This is the only place that turns the names in the settings into parts.
 
 import math
 
-import torch
 from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block
-from regard.blocks.dropout import Dropout
-from regard.blocks.embeddings import TokenEmbedding
+from regard.blocks.embeddings import Learned, Sinusoidal, TextEmbedding, TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
 from regard.blocks.kv_cache import DecoderKVCache, StackKVCache
 from regard.blocks.norms import LayerNorm, RMSNorm
-from regard.blocks.positions import (
-    Alibi,
-    Learned,
-    Rescale,
-    Rotary,
-    Sinusoidal,
-    linear_rescale,
-    llama3_rescale,
-)
+from regard.blocks.positions import Alibi, Rescale, Rotary, linear_rescale, llama3_rescale
 from regard.blocks.trace import Trace
 from regard.models.config import BlockConfig, Positions, RotaryScaling, TextConfig
-
-
-class TextEmbedding(nn.Module):
-    """tokens (+ segments) + positions, then an optional norm."""
-
-    def __init__(
-        self,
-        config: BlockConfig,
-        tokens: TokenEmbedding,
-        positions: nn.Module | None,
-        *,
-        segments: int = 0,
-        norm: bool = False,
-    ) -> None:
-        super().__init__()
-        self.tokens, self.positions = tokens, positions
-        self.segments = TokenEmbedding(segments, config.width) if segments else None
-        self.norm = make_norm(config) if norm else None
-        self.dropout = Dropout(config.dropout)
-
-    def forward(
-        self,
-        ids_BL: Tensor,
-        positions_BL: Tensor,
-        segments_BL: Tensor | None = None,
-        trace: Trace | None = None,
-    ) -> Tensor:
-        x_BLD: Tensor = self.tokens(ids_BL)
-        if trace:
-            trace.note("tokens", x_BLD)
-        if self.segments is not None:
-            x_BLD = x_BLD + self.segments(torch.zeros_like(ids_BL) if segments_BL is None else segments_BL)
-        if self.positions is not None:
-            encoding_BLD = self.positions(positions_BL)
-            if trace:
-                trace.note("positions", encoding_BLD)
-            x_BLD = x_BLD + encoding_BLD.to(x_BLD.dtype)
-        if self.norm is not None:
-            x_BLD = self.norm(x_BLD)
-        if trace:
-            trace.note("output", x_BLD)
-        dropped: Tensor = self.dropout(x_BLD)
-        return dropped
 
 
 class Stack(nn.Module):
@@ -200,11 +147,11 @@ def make_stack(
 def make_embedding(config: TextConfig, *, segments: int = 0) -> TextEmbedding:
     """The text embedding of an encoder or a decoder."""
     return TextEmbedding(
-        config,
         make_tokens(config, config.vocab, scaled=config.scale_embeddings),
         make_added_positions(config, config.positions, config.context),
-        segments=segments,
-        norm=config.embedding_norm,
+        segments=TokenEmbedding(segments, config.width) if segments else None,
+        norm=make_norm(config) if config.embedding_norm else None,
+        dropout=config.dropout,
     )
 
 

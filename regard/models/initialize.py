@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from regard.blocks.positions import Learned
+from regard.blocks.embeddings import Learned
 from regard.models import Family
 from regard.models.seq2seq import Seq2Seq
 

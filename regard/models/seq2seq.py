@@ -16,8 +16,9 @@ from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.beam_cache import BatchedBeamCache, TorchBeamCache
 from regard.blocks.block import Block
+from regard.blocks.embeddings import TextEmbedding
 from regard.blocks.trace import Trace
-from regard.models.builders import TextEmbedding, make_added_positions, make_stack, make_tokens, read_with
+from regard.models.builders import make_added_positions, make_stack, make_tokens, read_with
 from regard.models.config import Seq2SeqConfig
 
 
@@ -43,9 +44,9 @@ class Seq2Seq(nn.Module):
     def _embedding(self, vocab: int) -> TextEmbedding:
         config = self.config
         return TextEmbedding(
-            config,
             make_tokens(config, vocab, scaled=config.scale_embeddings),
             make_added_positions(config, config.positions, config.context),
+            dropout=config.dropout,
         )
 
     def tie(self) -> None:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
-from regard.blocks.embeddings import PatchEmbedding
-from regard.blocks.positions import Learned
+from regard.blocks.embeddings import Learned, PatchEmbedding
 from regard.blocks.trace import Trace
 from regard.models.builders import Stack
 from regard.models.config import VisionConfig

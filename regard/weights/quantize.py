@@ -4,9 +4,8 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from regard.blocks.embeddings import TokenEmbedding
+from regard.blocks.embeddings import TextEmbedding, TokenEmbedding
 from regard.blocks.int8 import Int8Embedding, Int8Linear, Int8Matrix
-from regard.models.builders import TextEmbedding
 
 M = TypeVar("M", bound=nn.Module)
 

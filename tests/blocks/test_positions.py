@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from torch.testing import assert_close
@@ -8,63 +6,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from regard.blocks.positions import (
-    Alibi,
-    Learned,
-    Rotary,
-    Sinusoidal,
-    linear_rescale,
-    llama3_rescale,
-    rotate,
-    sinusoidal,
-)
-
-# ---- sinusoidal -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 8])
-def test_sinusoids_of_any_width(width: int) -> None:
-    table = sinusoidal(20, width)
-    for position in (0, 1, 19):
-        for d in range(width):
-            wave = math.sin if d % 2 == 0 else math.cos
-            expected = wave(position / 10000 ** (d // 2 * 2 / width))
-            assert float(table[position, d]) == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("width", [1, 2, 5, 8])
-def test_halves_are_all_sines_then_all_cosines(width: int) -> None:
-    table, halves = sinusoidal(20, width), sinusoidal(20, width, interleaved=False)
-    assert torch.equal(halves, torch.cat((table[:, 0::2], table[:, 1::2]), dim=1))
-
-
-def test_sinusoids_are_exact_at_far_positions() -> None:
-    assert float(sinusoidal(5001, 2)[5000, 0]) == pytest.approx(math.sin(5000), abs=1e-6)
-
-
-def test_sinusoids_are_looked_up_by_position() -> None:
-    positions = torch.tensor([[0, 0, 1], [5, 2, 9]])
-    assert torch.equal(Sinusoidal(6)(positions), sinusoidal(10, 6)[positions])
-    assert torch.equal(Sinusoidal(6, interleaved=False)(positions), sinusoidal(10, 6, interleaved=False)[positions])
-
-
-@pytest.mark.parametrize("last", [63, 64, 65, 1000])
-def test_the_table_of_sinusoids_grows(last: int) -> None:
-    part = Sinusoidal(4)
-    part(torch.tensor([[3]]))
-    assert torch.equal(part(torch.tensor([[last]]))[0], sinusoidal(last + 1, 4)[last:])
-
-
-def test_sinusoids_are_no_weights() -> None:
-    part = Sinusoidal(4)
-    part(torch.tensor([[3]]))
-    assert not part.state_dict()
-
-
-def test_learned_positions_are_rows_of_a_table() -> None:
-    part = Learned(5, 3)
-    assert torch.equal(part(torch.tensor([[4, 0]]))[0], part.weight[[4, 0]])
-
+from regard.blocks.positions import Alibi, Rotary, linear_rescale, llama3_rescale, rotate
 
 # ---- rotary ---------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from torch.testing import assert_close
 from regard.blocks import masks
 from regard.blocks.attend import attend, attention_weights
 from regard.blocks.attention import Attention
-from regard.blocks.embeddings import TokenEmbedding
+from regard.blocks.embeddings import Sinusoidal, TokenEmbedding, sinusoidal
 from regard.blocks.norms import LayerNorm
-from regard.blocks.positions import Rotary, Sinusoidal, rotate, sinusoidal
+from regard.blocks.positions import Rotary, rotate
 from regard.blocks.trace import Trace
 from regard.decoding.greedy import greedy
 from regard.models import Encoder, EncoderConfig, Seq2Seq, Seq2SeqConfig, build

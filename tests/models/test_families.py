@@ -3,7 +3,8 @@ import torch
 from small_configs import SMALL, decoder, encoder, seq2seq, vision
 from torch.testing import assert_close
 
-from regard.blocks.positions import Alibi, Learned, Rotary, Sinusoidal
+from regard.blocks.embeddings import Learned, Sinusoidal
+from regard.blocks.positions import Alibi, Rotary
 from regard.blocks.trace import Trace
 from regard.models import FAMILIES, Decoder, Encoder, Seq2Seq, Vision, build, family_of
 

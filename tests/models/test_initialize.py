@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from small_configs import SMALL
 from torch import nn
 
-from regard.blocks.positions import Learned
+from regard.blocks.embeddings import Learned
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig, Seq2Seq, Seq2SeqConfig, VisionConfig, build
 from regard.models.initialize import initialize
 

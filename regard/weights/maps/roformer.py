@@ -66,7 +66,7 @@ def rows(config: BlockConfig) -> list[Row]:
 
 
 def computed(config: BlockConfig) -> dict[str, Tensor]:
-    from regard.blocks.positions import sinusoidal
+    from regard.blocks.embeddings import sinusoidal
 
     assert isinstance(config, EncoderConfig)
     prefix = "" if config.head == "none" else "roformer."
