@@ -9,8 +9,8 @@ from ctranslate2.specs import TransformerSpec, common_spec
 from torch import nn
 
 from regard.blocks.attention import Attention
+from regard.blocks.block import Stack
 from regard.blocks.embeddings import TextEmbedding
-from regard.models.builders import Stack
 from regard.models.seq2seq import Seq2Seq
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"

@@ -11,7 +11,7 @@ norms       LayerNorm, RMSNorm
 dropout     dropout that is fast on a CPU
 bf16_linear linear layers that train with bfloat16 products
 int8        linear layers and embeddings with int8 weights
-block       the Transformer block, built from these parts
+block       the Transformer block, built from these parts, and the stack of N blocks
 kv_cache    keys and values of earlier tokens; beam_cache  those of beam search
 trace       records intermediate tensors
 """

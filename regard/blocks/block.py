@@ -1,20 +1,20 @@
-"""The Transformer block, the only one in regard.
+"""The Transformer block, the only one in regard, and the stack of N blocks.
 
     x ──► attention ──► add & norm ──► (cross-attention ──► add & norm) ──► feed-forward ──► add & norm ──►
 
 It is built from parts: translation, BERT, GPT, Llama and ViT differ only in the parts that they pass in.
 
-B batch  L length  D width
+B batch  L length  S keys: earlier tokens too, or the memory  D width
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from torch import Tensor, nn
 
 from regard.blocks.attention import Attention
 from regard.blocks.dropout import Dropout
-from regard.blocks.kv_cache import LayerKVCache
-from regard.blocks.positions import Rotation
+from regard.blocks.kv_cache import LayerKVCache, StackKVCache
+from regard.blocks.positions import Alibi, Rotary, Rotation
 from regard.blocks.trace import Trace
 
 
@@ -103,4 +103,55 @@ class Block(nn.Module):
         x_BLD = self.feedforward_residual(x_BLD, self.feedforward)
         if trace:
             trace.note("after_feedforward", x_BLD)
+        return x_BLD
+
+
+class Stack(nn.Module):
+    """[ the block ] x N, and a final norm where the blocks are pre-norm."""
+
+    def __init__(
+        self,
+        blocks: Iterable[Block],
+        *,
+        norm: nn.Module | None = None,
+        rotary: Rotary | None = None,
+        alibi: Alibi | None = None,
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+        self.rotary, self.alibi = rotary, alibi
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        may_attend: Tensor | None = None,
+        *,
+        positions_BS: Tensor | None = None,
+        memory_BSD: Tensor | None = None,
+        may_attend_memory: Tensor | None = None,
+        cache: StackKVCache | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """`positions` are those of all keys; the queries are the last of them (all of them without a cache)."""
+        rotation = bias = None
+        if positions_BS is not None:
+            positions_BL = positions_BS[:, -x_BLD.shape[1] :]
+            rotation = None if self.rotary is None else self.rotary(positions_BL)
+            bias = None if self.alibi is None else self.alibi(positions_BL, positions_BS)
+        for i, block in enumerate(self.blocks):
+            x_BLD = block(
+                x_BLD,
+                may_attend,
+                rotation=rotation,
+                bias=bias,
+                memory_BSD=memory_BSD,
+                may_attend_memory=may_attend_memory,
+                cache=None if cache is None else cache.layers[i],
+                trace=trace and trace.inside(f"blocks.{i}"),
+            )
+        if self.norm is not None:
+            x_BLD = self.norm(x_BLD)
+        if trace:
+            trace.note("output", x_BLD)
         return x_BLD

@@ -1,4 +1,4 @@
-"""Parts that the families share: the embedding of text, and [ the block ] x N. Settings in, parts out.
+"""Settings -> the parts that the families share: the embedding of text, and [ the block ] x N.
 
 This is the only place that turns the names in the settings into parts.
 """
@@ -9,69 +9,13 @@ from torch import Tensor, nn
 
 from regard.blocks import masks
 from regard.blocks.attention import Attention
-from regard.blocks.block import AddAndNorm, Block
+from regard.blocks.block import AddAndNorm, Block, Stack
 from regard.blocks.embeddings import Learned, Sinusoidal, TextEmbedding, TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
-from regard.blocks.kv_cache import DecoderKVCache, StackKVCache
+from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.norms import LayerNorm, RMSNorm
 from regard.blocks.positions import Alibi, Rescale, Rotary, linear_rescale, llama3_rescale
-from regard.blocks.trace import Trace
 from regard.models.config import BlockConfig, Positions, RotaryScaling, TextConfig
-
-
-class Stack(nn.Module):
-    """[ the block ] x N, and a final norm if the blocks are pre-norm."""
-
-    def __init__(
-        self,
-        config: BlockConfig,
-        layers: int,
-        *,
-        cross: bool = False,
-        rotary: Rotary | None = None,
-        alibi: Alibi | None = None,
-    ) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(make_block(config, cross=cross) for _ in range(layers))
-        self.norm = make_norm(config) if config.norm_first else None
-        self.rotary, self.alibi = rotary, alibi
-
-    def forward(
-        self,
-        x_BLD: Tensor,
-        may_attend: Tensor | None = None,
-        *,
-        positions_BS: Tensor | None = None,
-        memory_BSD: Tensor | None = None,
-        may_attend_memory: Tensor | None = None,
-        cache: StackKVCache | None = None,
-        trace: Trace | None = None,
-    ) -> Tensor:
-        """`positions` are those of all keys; the queries are the last of them (all of them without a cache)."""
-        rotation = bias = None
-        if positions_BS is not None:
-            positions_BL = positions_BS[:, -x_BLD.shape[1] :]
-            rotation = None if self.rotary is None else self.rotary(positions_BL)
-            bias = None if self.alibi is None else self.alibi(positions_BL, positions_BS)
-        for i, block in enumerate(self.blocks):
-            x_BLD = block(
-                x_BLD,
-                may_attend,
-                rotation=rotation,
-                bias=bias,
-                memory_BSD=memory_BSD,
-                may_attend_memory=may_attend_memory,
-                cache=None if cache is None else cache.layers[i],
-                trace=trace and trace.inside(f"blocks.{i}"),
-            )
-        if self.norm is not None:
-            x_BLD = self.norm(x_BLD)
-        if trace:
-            trace.note("output", x_BLD)
-        return x_BLD
-
-
-# ---- settings -> parts ---------------------------------------------------------------------------------------
 
 
 def make_block(config: BlockConfig, *, cross: bool = False) -> Block:
@@ -141,7 +85,8 @@ def make_stack(
         rotary = Rotary(config.per_head_width, base=rotary_base, rescale=make_rescale(rotary_scaling))
     if positions == "alibi":
         alibi = Alibi(config.heads)
-    return Stack(config, layers, cross=cross, rotary=rotary, alibi=alibi)
+    blocks = [make_block(config, cross=cross) for _ in range(layers)]
+    return Stack(blocks, norm=make_norm(config) if config.norm_first else None, rotary=rotary, alibi=alibi)
 
 
 def make_embedding(config: TextConfig, *, segments: int = 0) -> TextEmbedding:

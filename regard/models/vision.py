@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import Learned, PatchEmbedding
 from regard.blocks.trace import Trace
-from regard.models.builders import Stack
+from regard.models.builders import make_stack
 from regard.models.config import VisionConfig
 
 
@@ -23,7 +23,7 @@ class Vision(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(config.width))
         self.positions = Learned(self.patches.patches + 1, config.width)
         self.dropout = Dropout(config.dropout)
-        self.stack = Stack(config, config.layers)
+        self.stack = make_stack(config, config.layers, "learned")
         self.classifier = nn.Linear(config.width, len(config.labels)) if config.labels else None
 
     def tie(self) -> None:
