@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, one_line
 
 Settings = TypeVar("Settings")
 
@@ -133,7 +133,7 @@ def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, A
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:  # ValueError: parser errors and bad UTF-8
-        raise ConfigError(f"{path}: is not valid {language} ({' '.join(str(error).split())})") from None
+        raise ConfigError(f"{path}: is not valid {language} ({one_line(error)})") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: must be a table of keys, not a {type(raw).__name__}")
     return raw

@@ -21,6 +21,11 @@ Bugs are `assert`s, not part of this tree.
 """
 
 
+def one_line(error: BaseException) -> str:
+    """The message of another library's error, to quote in one of ours: on one line, and not longer than it."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 class RegardError(Exception):
     """The root of all errors that regard raises on purpose."""
 

@@ -3,9 +3,7 @@
 embeddings  tokens, segments and image patches -> vectors; sinusoidal and learned positions, which are added to them
 sinusoids   the table of the sinusoidal positions
 positions   rotary and ALiBi, which act inside attention
-masks       which query may attend to which key; the only place where masks are made
-attend      softmax(q k / sqrt(K)) v, fused or traced
-attention   queries, keys, values, heads; self and cross
+attention   masks; softmax(q k / sqrt(K)) v, fused or traced; queries, keys, values, heads; self and cross
 feedforward applied to each position separately
 norms       LayerNorm, RMSNorm
 dropout     dropout that is fast on a CPU

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.blocks import masks
-from regard.blocks.attend import attend
+from regard.blocks.attention import attend, padding_mask
 from regard.blocks.kv_cache import KV
 from regard.blocks.trace import Trace
 
@@ -133,7 +132,7 @@ class TorchBeamCache(BeamCache):
 
     def cross_attention(self, layer: int, q_RHK: Tensor) -> Tensor:
         rows, (keys, values) = self._map, self._memory[layer]
-        return rows.to_rows(attend(rows.to_slots(q_RHK), keys, values, masks.padding(self._present_SM)))
+        return rows.to_rows(attend(rows.to_slots(q_RHK), keys, values, padding_mask(self._present_SM)))
 
     def _own_past(self) -> Tensor | None:
         if self._map.width == 1:

@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.blocks.attend import attend
+from regard.blocks.attention import attend
 from regard.blocks.trace import Trace
 
 KV = tuple[Tensor, Tensor]

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from regard.cli import output
 from regard.config import did_you_mean
-from regard.errors import OutputError, RegardError
+from regard.errors import OutputError, RegardError, one_line
 
 VERBS = {  # the most used first
     "translate": "Translate text.",
@@ -126,8 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get("REGARD_DEBUG"):
             traceback.print_exc()
         output.error(
-            f"this is a bug in regard: {type(error).__name__}: {' '.join(str(error).split())} "
-            f"(REGARD_DEBUG=1 prints the traceback)"
+            f"this is a bug in regard: {type(error).__name__}: {one_line(error)} (REGARD_DEBUG=1 prints the traceback)"
         )
         return 70
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 from regard.data.stats import Stats
-from regard.errors import ConfigError, InputError
+from regard.errors import ConfigError, InputError, one_line
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders
 
@@ -233,7 +233,7 @@ def _values(line: str, keys: Sequence[str]) -> Sequence[str] | BadLine:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return BadLine("not JSON", f"is not valid JSON ({' '.join(str(error).split())})")
+        return BadLine("not JSON", f"is not valid JSON ({one_line(error)})")
     if not isinstance(found, dict):
         return BadLine("not JSON", f"must hold a JSON object, not a {type(found).__name__}")
     for key in keys:

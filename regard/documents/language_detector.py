@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from regard.errors import InputError, ModelError
-from regard.text import tokenizer_files as files
+from regard.errors import InputError, ModelError, one_line
+from regard.text import tokenizer as files
 
 FILE = "languages.json"
 MAX_TEXT = 4000
@@ -73,7 +73,7 @@ class Languages:
         except OSError as error:
             raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"{path}: is not valid JSON ({files.one_line(error)})") from None
+            raise ModelError(f"{path}: is not valid JSON ({one_line(error)})") from None
         return cls(*_checked(raw, path))
 
     def save(self, path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
-from regard.weights.lazy_weights import LazyModel
+from regard.weights.directory import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:

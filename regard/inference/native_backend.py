@@ -25,7 +25,7 @@ from regard.inference.native.kernels import Array, Floats, NativeLinear
 from regard.inference.native.layers import Attention, Block, Embedding, NativeEncoder, Norm, Sizes, Stack
 from regard.inference.native.search import DecoderIO, NativeSearch
 from regard.models.config import Seq2SeqConfig
-from regard.weights.lazy_weights import LazyModel
+from regard.weights.directory import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:

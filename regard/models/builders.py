@@ -5,14 +5,12 @@ This is the only place that turns the names in the settings into parts.
 
 import math
 
-from torch import Tensor, nn
+from torch import nn
 
-from regard.blocks import masks
 from regard.blocks.attention import Attention
 from regard.blocks.block import AddAndNorm, Block, Stack
 from regard.blocks.embeddings import Learned, Sinusoidal, TextEmbedding, TokenEmbedding
 from regard.blocks.feedforward import FeedForward, SwiGLU
-from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.norms import LayerNorm, RMSNorm
 from regard.blocks.positions import Alibi, Rescale, Rotary, linear_rescale, llama3_rescale
 from regard.models.config import BlockConfig, Positions, RotaryScaling, TextConfig
@@ -116,15 +114,3 @@ def make_rescale(scaling: RotaryScaling | None) -> Rescale | None:
     if scaling.kind == "linear":
         return linear_rescale(scaling.factor)
     return llama3_rescale(scaling.factor, scaling.low, scaling.high, scaling.original_context)
-
-
-def read_with(cache: DecoderKVCache | None, present_BL: Tensor) -> tuple[Tensor | None, Tensor]:
-    """The mask for a decoder's new tokens, and the positions of all tokens so far.
-
-    Without padding, the usual case, one new token may attend to every key and needs no mask.
-    """
-    present_BS = present_BL if cache is None else cache.extend(present_BL)
-    new, keys = present_BL.shape[1], present_BS.shape[1]
-    ahead = masks.look_ahead(new, keys, device=present_BL.device) if new > 1 else None
-    padded = masks.padding(present_BS)
-    return masks.combine(ahead, padded), masks.positions(present_BS)

@@ -7,10 +7,10 @@ B batch  L new tokens  S all tokens so far  D width  V vocabulary  N labels
 
 from torch import Tensor, nn
 
-from regard.blocks import masks
+from regard.blocks.attention import all_present, decoder_mask
 from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.trace import Trace
-from regard.models.builders import make_embedding, make_text_stack, read_with
+from regard.models.builders import make_embedding, make_text_stack
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token
 
@@ -41,8 +41,8 @@ class Decoder(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """The final state of each new token. `present` is False for padding. -> (B, L, D)"""
-        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
-        may_attend, positions_BS = read_with(cache, present_BL)
+        present_BL = all_present(ids_BL) if present_BL is None else present_BL
+        may_attend, positions_BS = decoder_mask(cache, present_BL)
         positions_BL = positions_BS[:, -ids_BL.shape[1] :]
         x_BLD = self.embedding(ids_BL, positions_BL, trace=trace and trace.inside("embedding"))
         states_BLD: Tensor = self.stack(

@@ -8,7 +8,7 @@ B batch  L length  D width  V vocabulary  N labels
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.blocks import masks
+from regard.blocks.attention import all_present, padding_mask, token_positions
 from regard.blocks.dropout import Dropout
 from regard.blocks.trace import Trace
 from regard.models.builders import make_embedding, make_text_stack
@@ -41,9 +41,9 @@ class Encoder(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """The final state of each token. `present` is False for padding. -> (B, L, D)"""
-        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
-        positions_BL = masks.positions(present_BL)
-        may_attend = masks.padding(present_BL)
+        present_BL = all_present(ids_BL) if present_BL is None else present_BL
+        positions_BL = token_positions(present_BL)
+        may_attend = padding_mask(present_BL)
         x_BLD = self.embedding(ids_BL, positions_BL, segments_BL, trace=trace and trace.inside("embedding"))
         states_BLD: Tensor = self.stack(
             x_BLD, may_attend, positions_BS=positions_BL, trace=trace and trace.inside("stack")

@@ -12,13 +12,12 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from regard.blocks import masks
-from regard.blocks.attention import Attention
+from regard.blocks.attention import Attention, all_present, decoder_mask, padding_mask, token_positions
 from regard.blocks.beam_cache import BatchedBeamCache, TorchBeamCache
 from regard.blocks.block import Block
 from regard.blocks.embeddings import TextEmbedding
 from regard.blocks.trace import Trace
-from regard.models.builders import make_added_positions, make_stack, make_tokens, read_with
+from regard.models.builders import make_added_positions, make_stack, make_tokens
 from regard.models.config import Seq2SeqConfig
 
 
@@ -58,9 +57,9 @@ class Seq2Seq(nn.Module):
 
     def encode(self, ids_BS: Tensor, present_BS: Tensor | None = None, trace: Trace | None = None) -> Memory:
         """Read the source. `present` is False at padding."""
-        present_BS = masks.everyone_present(ids_BS) if present_BS is None else present_BS
-        positions_BS = masks.positions(present_BS)
-        may_attend = masks.padding(present_BS)
+        present_BS = all_present(ids_BS) if present_BS is None else present_BS
+        positions_BS = token_positions(present_BS)
+        may_attend = padding_mask(present_BS)
         x_BSD = self.source(ids_BS, positions_BS, trace=trace and trace.inside("source"))
         states_BSD = self.encoder(x_BSD, may_attend, positions_BS=positions_BS, trace=trace and trace.inside("encoder"))
         return Memory(states_BSD, present_BS)
@@ -76,15 +75,15 @@ class Seq2Seq(nn.Module):
 
         A source may have several targets, as many as every other: they stand one after the other.
         """
-        present_BL = masks.everyone_present(ids_BL) if present_BL is None else present_BL
-        may_attend, positions_BS = read_with(None, present_BL)
+        present_BL = all_present(ids_BL) if present_BL is None else present_BL
+        may_attend, positions_BS = decoder_mask(None, present_BL)
         x_BLD = self.target(ids_BL, positions_BS[:, -ids_BL.shape[1] :], trace=trace and trace.inside("target"))
         states_BLD: Tensor = self.decoder(
             x_BLD,
             may_attend,
             positions_BS=positions_BS,
             memory_BSD=memory.states_BSD,
-            may_attend_memory=masks.padding(memory.present_BS),
+            may_attend_memory=padding_mask(memory.present_BS),
             trace=trace and trace.inside("decoder"),
         )
         return states_BLD

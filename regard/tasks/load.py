@@ -16,8 +16,16 @@ from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
-from regard.weights.directory import CONFIG, INDEX, WEIGHTS, read_config_json, regard_settings, regard_shortlist
-from regard.weights.lazy_weights import LazyModel, read_arrays
+from regard.weights.directory import (
+    CONFIG,
+    INDEX,
+    WEIGHTS,
+    LazyModel,
+    read_arrays,
+    read_config_json,
+    regard_settings,
+    regard_shortlist,
+)
 
 BOX = Path(__file__).parent.parent / "box"
 """The translation model that comes with the package."""

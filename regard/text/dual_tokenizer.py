@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.errors import TokenizerError
-from regard.text import tokenizer_files as files
+from regard.text import tokenizer as files
 from regard.text.hf_tokenizer import HFTokenizer
-from regard.text.tokenizer_files import CONFIG_FILES
+from regard.text.tokenizer import CONFIG_FILES
 
 SOURCE_FILE, TARGET_FILE = "source_tokenizer.json", "target_tokenizer.json"
 ROLES = ("pad", "start", "end", "unknown")

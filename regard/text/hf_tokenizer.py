@@ -11,9 +11,8 @@ from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import BPE
 
 from regard.errors import InputError, TokenizerError
-from regard.text import tokenizer_files as files
-from regard.text.tokenizer import check_ids, check_text
-from regard.text.tokenizer_files import CONFIG_FILES, TokenizerConfig, clean_up, read_tokenizer_config
+from regard.text import tokenizer as files
+from regard.text.tokenizer import CONFIG_FILES, TokenizerConfig, check_ids, check_text, clean_up, read_tokenizer_config
 
 MAIN_FILE = "tokenizer.json"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")

@@ -18,7 +18,7 @@ from tokenizers.models import BPE
 
 from regard.errors import TokenizerError
 from regard.plural import counted
-from regard.text import tokenizer_files as files
+from regard.text import tokenizer as files
 from regard.text.hf_tokenizer import HFTokenizer
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2

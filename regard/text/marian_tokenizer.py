@@ -12,9 +12,8 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from regard.errors import InputError, TokenizerError
-from regard.text import tokenizer_files as files
-from regard.text.tokenizer import check_ids, check_text
-from regard.text.tokenizer_files import CONFIG_FILES, clean_up, read_tokenizer_config
+from regard.text import tokenizer as files
+from regard.text.tokenizer import CONFIG_FILES, check_ids, check_text, clean_up, read_tokenizer_config
 
 MAIN_FILES = ("source.spm", "target.spm", "vocab.json")
 TARGET_VOCAB = "target_vocab.json"

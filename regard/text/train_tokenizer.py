@@ -24,11 +24,10 @@ from typing import Literal
 import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from regard.errors import ConfigError, InputError
+from regard.errors import ConfigError, InputError, one_line
 from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, DualTokenizer
 from regard.text.hf_tokenizer import MAIN_FILE, HFTokenizer
 from regard.text.tokenizer import tag_piece
-from regard.text.tokenizer_files import one_line
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # ids 0 to 3; <unk> exists for formats that need one, and is never used
 END = "</s>"

@@ -2,7 +2,6 @@
 
 model_io       read any model, write regard's or Hugging Face's format
 directory      what a model directory contains; its settings, read without torch
-lazy_weights   weights as numpy arrays, mapped from disk, without torch
 safetensors_files  weights as torch tensors, checked against a model
 regard_format  regard's own model directory
 huggingface    directories of `transformers`, read and written through maps/; hf_config  their settings, without torch

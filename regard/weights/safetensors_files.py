@@ -9,13 +9,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.config import load_json
-from regard.errors import OutputError, WeightsError
+from regard.errors import OutputError, WeightsError, one_line
 from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
 from regard.plural import counted
-from regard.weights.directory import INDEX, WEIGHTS
-from regard.weights.lazy_weights import QWEIGHT, SCALE, broken_file, max_layers
+from regard.weights.directory import INDEX, QWEIGHT, SCALE, WEIGHTS, broken_file, max_layers
 from regard.weights.quantize import quantize
 
 
@@ -62,7 +61,7 @@ def build_model(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path,
         with torch.device("meta"):  # no memory, and no initialization that would be overwritten
             model = quantize(build(config)) if int8 else build(config)
     except (RuntimeError, TypeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise WeightsError(
             f"{where}: its settings describe a model larger than any machine can hold ({reason:.100})"
         ) from None

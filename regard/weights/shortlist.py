@@ -18,11 +18,10 @@ from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
 from regard.io import atomic_file
-from regard.weights.lazy_weights import Array, read_arrays
+from regard.weights.directory import SHORTLIST, Array, read_arrays
 
 Int64Array = NDArray[np.int64]
 
-FILE = "shortlist.safetensors"
 RELATED, FREQUENT, ITERATIONS = 64, 400, 4
 MAX_ENTRIES = 30_000_000
 """A larger corpus is read up to this many entries, 24 bytes each."""
@@ -92,15 +91,15 @@ def _entries(
 
 def write_shortlist(directory: Path, shortlist: Shortlist) -> None:
     try:
-        with atomic_file(directory / FILE) as draft:
+        with atomic_file(directory / SHORTLIST) as draft:
             save_file({"related": shortlist.related_VC, "frequent": shortlist.frequent_F}, draft)
     except SafetensorError as error:
-        raise OutputError(f"{directory / FILE}: cannot be written ({error})") from None
+        raise OutputError(f"{directory / SHORTLIST}: cannot be written ({error})") from None
 
 
 def read_shortlist(directory: Path, source_vocab: int, vocab: int) -> Shortlist | None:
     """The shortlist of a model directory, or None. One that does not match the vocabulary is an error."""
-    path = directory / FILE
+    path = directory / SHORTLIST
     if not path.is_file():
         return None
     arrays: Mapping[str, Array] | None = read_arrays(path)

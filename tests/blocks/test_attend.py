@@ -3,8 +3,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.blocks import masks
-from regard.blocks.attend import attend, attention_weights, per_query_head
+from regard.blocks.attention import attend, attention_weights, causal_mask, padding_mask, per_query_head
 from regard.blocks.trace import Trace
 
 
@@ -70,7 +69,7 @@ def test_a_query_that_may_look_at_nothing_gets_zeros(biased: bool, kv_heads: int
 def test_a_mask_of_one_row_serves_all_queries_and_heads() -> None:
     q, k, v = random(2, 2, 3, 4), random(2, 2, 4, 4, seed=1), random(2, 2, 4, 4, seed=2)
     present = torch.tensor([[True, True, False, False], [True, True, True, True]])
-    out = both(q, k, v, masks.padding(present))
+    out = both(q, k, v, padding_mask(present))
     assert_close(out[:1], both(q[:1], k[:1, :, :2], v[:1, :, :2]))
     assert_close(out[1:], both(q[1:], k[1:], v[1:]))
 
@@ -79,12 +78,12 @@ def test_a_hidden_key_has_no_influence_however_large() -> None:
     q, k, v = random(1, 1, 3, 4), random(1, 1, 3, 4, seed=1), random(1, 1, 3, 4, seed=2)
     loud_k, loud_v = k.clone(), v.clone()
     loud_k[:, :, 2], loud_v[:, :, 2] = 1e4, 1e4
-    ahead = masks.look_ahead(3)
+    ahead = causal_mask(3)
     assert torch.equal(attend(q, loud_k, loud_v, ahead)[:, :, :2], attend(q, k, v, ahead)[:, :, :2])
 
 
 def test_weights_sum_to_one_or_to_zero_where_all_is_hidden() -> None:
-    may_attend = masks.look_ahead(3).clone()
+    may_attend = causal_mask(3).clone()
     may_attend[..., 1, :] = False
     weights = attention_weights(random(1, 2, 3, 4), random(1, 2, 3, 4, seed=1), may_attend)
     assert_close(weights.sum(-1), torch.tensor([1.0, 0.0, 1.0]).expand(1, 2, 3))

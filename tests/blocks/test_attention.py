@@ -3,8 +3,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.blocks import masks
-from regard.blocks.attention import Attention
+from regard.blocks.attention import Attention, causal_mask, padding_mask
 from regard.blocks.kv_cache import GrowingKVCache
 from regard.blocks.positions import Rotary
 from regard.blocks.trace import Trace
@@ -22,8 +21,8 @@ def as_torch_has_it(attention: Attention) -> nn.MultiheadAttention:
 def test_self_attention_is_torchs_multi_head_attention() -> None:
     attention, x_BLD = Attention(12, 3), torch.randn(2, 5, 12)
     trace = Trace()
-    out = attention(x_BLD, masks.look_ahead(5), trace=trace)
-    hidden = ~masks.look_ahead(5)[0, 0]  # True means hidden over there
+    out = attention(x_BLD, causal_mask(5), trace=trace)
+    hidden = ~causal_mask(5)[0, 0]  # True means hidden over there
     expected, weights = as_torch_has_it(attention)(x_BLD, x_BLD, x_BLD, attn_mask=hidden, average_attn_weights=False)
     assert_close(out, expected)
     assert_close(trace["weights"], weights)
@@ -33,7 +32,7 @@ def test_cross_attention_is_torchs_multi_head_attention() -> None:
     attention, x_BLD, memory_BSD = Attention(12, 3), torch.randn(2, 4, 12), torch.randn(2, 6, 12)
     present = torch.tensor([[True] * 6, [True] * 3 + [False] * 3])
     expected, _ = as_torch_has_it(attention)(x_BLD, memory_BSD, memory_BSD, key_padding_mask=~present)
-    assert_close(attention(x_BLD, masks.padding(present), memory_BSD=memory_BSD), expected)
+    assert_close(attention(x_BLD, padding_mask(present), memory_BSD=memory_BSD), expected)
 
 
 @pytest.mark.parametrize(("kv_heads", "rows"), [(None, 20), (4, 20), (2, 10), (1, 5)])
@@ -77,14 +76,14 @@ def steps(attention: Attention, x_BLD: Tensor, rotary: Rotary | None = None) -> 
 
 def test_self_attention_token_by_token_is_look_ahead_all_at_once() -> None:
     attention, x_BLD = Attention(8, 4, kv_heads=2), torch.randn(2, 7, 8)
-    assert_close(steps(attention, x_BLD), attention(x_BLD, masks.look_ahead(7)))
+    assert_close(steps(attention, x_BLD), attention(x_BLD, causal_mask(7)))
 
 
 def test_cached_keys_keep_the_rotation_of_their_own_position() -> None:
     attention, rotary, x_BLD = Attention(8, 2), Rotary(4), torch.randn(2, 7, 8)
-    whole = attention(x_BLD, masks.look_ahead(7), rotation=rotary(torch.arange(7)[None]))
+    whole = attention(x_BLD, causal_mask(7), rotation=rotary(torch.arange(7)[None]))
     assert_close(steps(attention, x_BLD, rotary), whole)
-    assert (whole - attention(x_BLD, masks.look_ahead(7))).abs().max() > 0.01
+    assert (whole - attention(x_BLD, causal_mask(7))).abs().max() > 0.01
 
 
 @torch.no_grad()

@@ -3,8 +3,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from regard.blocks import masks
-from regard.blocks.attention import Attention
+from regard.blocks.attention import Attention, causal_mask, padding_mask
 from regard.blocks.block import AddAndNorm, Block
 from regard.blocks.feedforward import FeedForward
 from regard.blocks.kv_cache import GrowingKVCache
@@ -61,9 +60,9 @@ def test_the_block_with_cross_attention_is_torchs_decoder_layer(norm_first: bool
     block = make(norm_first=norm_first, cross=True)
     x_BLD, memory_BSD = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
     present = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
-    ours = block(x_BLD, masks.look_ahead(5), memory_BSD=memory_BSD, may_attend_memory=masks.padding(present))
+    ours = block(x_BLD, causal_mask(5), memory_BSD=memory_BSD, may_attend_memory=padding_mask(present))
     theirs = torchs(block, norm_first=norm_first)(
-        x_BLD, memory_BSD, tgt_mask=~masks.look_ahead(5)[0, 0], memory_key_padding_mask=~present
+        x_BLD, memory_BSD, tgt_mask=~causal_mask(5)[0, 0], memory_key_padding_mask=~present
     )
     assert_close(ours, theirs)
 
@@ -83,7 +82,7 @@ def test_the_block_token_by_token(norm_first: bool) -> None:
     assert block.cross is not None
     cache.cross_attention.append(*block.cross.keys_values(memory_BSD))
     steps = [block(x_BLD[:, t : t + 1], cache=cache) for t in range(5)]
-    assert_close(torch.cat(steps, dim=1), block(x_BLD, masks.look_ahead(5), memory_BSD=memory_BSD))
+    assert_close(torch.cat(steps, dim=1), block(x_BLD, causal_mask(5), memory_BSD=memory_BSD))
     assert (cache.self_attention.length, cache.cross_attention.length) == (5, 7)
 
 
@@ -92,8 +91,8 @@ def test_rows_that_share_a_memory() -> None:
     block, x_RLD, memory_BSD = make(norm_first=True, cross=True), torch.randn(6, 5, 8), torch.randn(2, 7, 8)
     present = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
     copies_RSD, copies_of_present = (each.repeat_interleave(3, 0) for each in (memory_BSD, present))
-    shared = block(x_RLD, memory_BSD=memory_BSD, may_attend_memory=masks.padding(present))
-    copied = block(x_RLD, memory_BSD=copies_RSD, may_attend_memory=masks.padding(copies_of_present))
+    shared = block(x_RLD, memory_BSD=memory_BSD, may_attend_memory=padding_mask(present))
+    copied = block(x_RLD, memory_BSD=copies_RSD, may_attend_memory=padding_mask(copies_of_present))
     assert_close(shared, copied)
 
 

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.blocks import masks
-from regard.blocks.attend import attend, attention_weights
-from regard.blocks.attention import Attention
+from regard.blocks.attention import Attention, attend, attention_weights, causal_mask, combine_masks, padding_mask
 from regard.blocks.embeddings import Sinusoidal, TokenEmbedding, sinusoidal
 from regard.blocks.norms import LayerNorm
 from regard.blocks.positions import Rotary, rotate
@@ -114,7 +112,7 @@ def test_basic_self_attention_needs_no_parameters() -> None:
 
 def test_scaled_dot_product_attention_adds_minus_infinity_where_a_query_may_not_look() -> None:
     q, k, v = torch.randn(3, 1, 1, 4, 6).unbind()
-    may_attend = masks.look_ahead(4)
+    may_attend = causal_mask(4)
     added = torch.zeros(1, 1, 4, 4).masked_fill(~may_attend, -torch.inf)
     expected = (q @ k.mT / math.sqrt(6) + added).softmax(-1) @ v
     assert_close(attend(q, k, v, may_attend), expected)
@@ -140,17 +138,17 @@ def student_weights(may_attend: Tensor | None) -> Tensor:
 
 
 def test_look_ahead_mask_of_i_am_a_student() -> None:
-    assert_close(student_weights(masks.look_ahead(4)), torch.tensor(STUDENT_WEIGHTS), **PRINTED)
+    assert_close(student_weights(causal_mask(4)), torch.tensor(STUDENT_WEIGHTS), **PRINTED)
 
 
 def test_what_is_masked_becomes_exactly_zero() -> None:
-    weights = student_weights(masks.look_ahead(4))
+    weights = student_weights(causal_mask(4))
     assert (weights.triu(1) == 0.0).all()
 
 
 def test_padding_and_look_ahead_combine() -> None:
     present = torch.tensor([[True, True, True, False]])
-    weights = student_weights(masks.combine(masks.look_ahead(4), masks.padding(present)))
+    weights = student_weights(combine_masks(causal_mask(4), padding_mask(present)))
     assert_close(weights[:3], torch.tensor(STUDENT_WEIGHTS)[:3], **PRINTED)
     assert weights[3, 3] == 0.0
     assert_close(weights[3, :3], torch.tensor([0.1, 0.3, 0.3]).softmax(-1))

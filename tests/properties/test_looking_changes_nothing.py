@@ -7,8 +7,7 @@ from small_models import Batch, batches, close, decoders, encoders, seeds, trans
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.blocks import masks
-from regard.blocks.attend import attend
+from regard.blocks.attention import attend, causal_mask
 from regard.blocks.trace import Trace
 from regard.models import Decoder, Encoder, Seq2Seq
 
@@ -53,7 +52,7 @@ def test_looking_into_a_decoder(model: Decoder, batch: Batch) -> None:
     sighted_BL = batch.present_BL.cumsum(-1) > 0  # with padding on the left the first queries see nothing
     for i in range(model.config.layers):
         check_weights(trace, f"stack.blocks.{i}.attention.weights", sighted_BL)
-        ahead = ~masks.look_ahead(batch.ids_BL.shape[1])
+        ahead = ~causal_mask(batch.ids_BL.shape[1])
         weights = trace[f"stack.blocks.{i}.attention.weights"]
         assert (weights[ahead.expand_as(weights)] == 0.0).all()
 

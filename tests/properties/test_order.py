@@ -9,7 +9,7 @@ from small_models import ORDERED, VOCAB, Batch, batches, close, decoders, encode
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.blocks.attend import attention_weights
+from regard.blocks.attention import attention_weights
 from regard.blocks.positions import Alibi, Rotary, linear_rescale, llama3_rescale, rotate
 from regard.models import Decoder, Encoder, Seq2Seq
 

@@ -19,10 +19,10 @@ from regard.models import build
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.weights.directory import Checkpoint
+from regard.weights.directory import SHORTLIST, Checkpoint
 from regard.weights.model_io import read_model, write_model
 from regard.weights.quantize import quantize
-from regard.weights.shortlist import FILE, Shortlist, learn
+from regard.weights.shortlist import Shortlist, learn
 
 VOCAB, OFFSET = 60, 20
 compiled_only = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU that the loops are not for")
@@ -149,6 +149,6 @@ def test_one_that_does_not_fit_is_named(
     tmp_path: Path, related: torch.Tensor, frequent: torch.Tensor, said: str
 ) -> None:
     write_model(tmp_path, Checkpoint(made(1), GenerationConfig()))
-    save_file({"related": related.int(), "frequent": frequent.int()}, tmp_path / FILE)
+    save_file({"related": related.int(), "frequent": frequent.int()}, tmp_path / SHORTLIST)
     with pytest.raises(WeightsError, match=said):
         read_model(tmp_path)
