@@ -4,6 +4,7 @@
 #   make meaning words in context, sentences by meaning, one sentence's path
 #   make test    format, lint, types, import directions, and every test
 #   make check   the first four of these
+#   make fuzz    hostile files of every kind: a few minutes; make fuzz FUZZ='documents --count 100000 --jobs 2' for more
 #   make coverage  the same tests, and the lines of regard/ that none of them runs
 #   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
 #   make box     train the translator in the box anew: make box DATA=FOLDER (hours; continues where it stopped)
@@ -12,7 +13,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check -qq install --constraint constraints.txt
 
-.PHONY: demo meaning test check coverage bench box clean
+.PHONY: demo meaning test check fuzz coverage bench box clean
 
 demo: .venv/core
 	@$(BIN)/python examples/demo.py
@@ -29,6 +30,9 @@ check: .venv/dev
 	@if command -v clang-format >/dev/null; then clang-format --dry-run --Werror regard/inference/native/c/*.[ch]; fi
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
+
+fuzz: .venv/dev
+	$(BIN)/python -m fuzz $(FUZZ)
 
 coverage: .venv/coverage
 	$(BIN)/coverage erase
