@@ -156,7 +156,7 @@ def _last_place(err: str) -> str:
 
 
 def _short(name: str) -> str:
-    return name.rsplit("/regard/", 1)[-1]
+    return name.rsplit("/regard/" if "/regard/" in name else "/", 1)[-1]
 
 
 def one_line(text: str) -> str:
