@@ -72,4 +72,4 @@ if __name__ == "__main__":
             ways[one.number]: asdict(one)
             for one in outcomes(Toy(), cases.__getitem__, iter([range(len(ways))]), Path(folder), 2)
         }
-    print(json.dumps(found))
+    json.dump(found, sys.stdout)
