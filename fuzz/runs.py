@@ -15,6 +15,8 @@ import itertools
 import os
 import re
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +57,7 @@ def main(argv: list[str]) -> int:
         parser.error(f"no such kind: {', '.join(sorted(unknown))}; known are {', '.join([*COUNTS, NATIVE])}")
     # none in this process before it forks; read when numpy and torch are imported
     os.environ |= dict.fromkeys(ONE_THREAD, "1") | {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder is removed
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_memory_folder()))
     try:
         if arguments.only:

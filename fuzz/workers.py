@@ -5,6 +5,7 @@ that ended, so when it dies, the guilty case is known; a new child takes over af
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -23,6 +24,8 @@ from fuzz.case import Case
 from fuzz.regard_calls import Failure, place_of, silence
 
 POLL_SECONDS = 0.5
+PR_SET_PDEATHSIG = 1
+"""Linux: a signal for this process when its parent ends."""
 LARGEST_FILE = 500_000_000
 
 
@@ -171,6 +174,8 @@ def _start(kind: Kind, make: Callable[[int], Case], numbers: range, folder: Path
     try:
         os.close(read)
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
         own = folder / str(os.getpid())
