@@ -224,6 +224,23 @@ GLOSSARY_WORDS = (
     "\t\t",
 )
 
+FRAMES: dict[str, tuple[str, ...]] = {
+    "html": ("<p>…</p>", "<body><div title='…'>… <b>…</b></div>"),
+    "markdown": ("# …\n\n- …\n  - …\n", "| … | … |\n|---|---|\n| … | … |\n"),
+    "subtitles": (
+        "1\n00:00:01,000 --> 00:00:02,000\n…\n\n2\n00:00:03,000 --> 00:00:04,000\n…\n\n",
+        "WEBVTT\n\n00:01.000 --> 00:02.000\n…\n\n",
+        "0:0->0:0\n…",
+    ),
+    "po": ('msgid "…"\nmsgstr ""\n\nmsgid "…"\nmsgid_plural "…"\nmsgstr[0] "…"\nmsgstr[1] ""\n', f"{PO[0][:120]}…\n"),
+    "tmx": (
+        '<tmx version="1.4"><header/><body><tu><tuv xml:lang="en"><seg>…</seg></tuv></tu></body></tmx>',
+        '<tmx version="1.4"><header/><body>…<tu><tuv xml:lang="en"><seg>a</seg></tuv>…</tu></body></tmx>',
+    ),
+    "glossary": ("…\t…\n…\t…\tcase\n",),
+}
+"""Well-formed files with places for anything."""
+
 DOCUMENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "plain": (".txt", PLAIN, PLAIN_WORDS),
     "html": (".html", HTML, HTML_WORDS),

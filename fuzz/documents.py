@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from fuzz import mutate, samples
 from fuzz.case import Case
-from fuzz.document_samples import DOCUMENTS
+from fuzz.document_samples import DOCUMENTS, FRAMES
 from fuzz.regard_calls import Failure, as_verb, nothing_left, regard
 from fuzz.workers import Limits
 
@@ -53,8 +53,12 @@ class Documents:
     def make(self, luck: Random) -> Case:
         format = luck.choice(sorted(DOCUMENTS))
         suffix, texts, words = DOCUMENTS[format]
-        if luck.random() < 0.4:
+        way = luck.random()
+        if way < 0.2:
             text = mutate.soup(luck, words)
+        elif way < 0.5:
+            first, *rest = luck.choice(FRAMES.get(format, ("…",))).split("…")
+            text = first + "".join(mutate.soup(luck, words) + part for part in rest)
         else:
             text = luck.choice(texts)
             if luck.random() < 0.1:  # of two documents
@@ -66,8 +70,8 @@ class Documents:
             raw = text.encode(luck.choice(ENCODINGS), "replace")
         if luck.random() < 0.06:
             raw = mutate.mutated_bytes(luck, raw)
-        way = "whole" if luck.random() < WHOLE else str(luck.randrange(len(TEXTS)))
-        return Case(self.name, files={f"a{suffix}": raw}, options=(format, way))
+        done = "whole" if luck.random() < WHOLE else str(luck.randrange(len(TEXTS)))
+        return Case(self.name, files={f"a{suffix}": raw}, options=(format, done))
 
     def run(self, case: Case, folder: Path) -> None:
         case.lay(folder / "in", None)

@@ -74,6 +74,8 @@ class Outcome:
 def distinct(wrong: str) -> str:
     """The symptom without what differs from case to case: folders, numbers in messages, quoted texts."""
     text = re.sub(r"/\S*/fuzz-\S*?/case/", "", wrong)
+    text = re.sub(r"(in/a\.\w+)[:\d]*", r"\1", text)  # a document, and its line
+    text = re.sub(r"(a message of|control character)(.*?: .*?: \S*).*", r"\1\2", text)
     text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", text)
     return re.sub(r"U\+\w{4,6}|(?<![:\w+])-?\d[\d,.e+]*", "N", text)[:MOST_COMPARED]
 
