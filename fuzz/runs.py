@@ -11,6 +11,7 @@ if there was any.
 """
 
 import argparse
+import hashlib
 import itertools
 import os
 import re
@@ -121,8 +122,8 @@ def _kept(case: Case, symptom: str, folder: Path) -> str:
     if len(text) > MAX_KEPT_BYTES:
         return f"too large to keep ({len(text):,} characters)"
     folder.mkdir(parents=True, exist_ok=True)
-    words = re.sub(r"[^a-z0-9]+", "-", symptom.lower().encode("ascii", "replace").decode())[:60].strip("-")
-    path = folder / f"{case.kind}-{words}.json"
+    words = re.sub(r"[^a-z0-9]+", "-", symptom.lower().encode("ascii", "replace").decode())[:50].strip("-")
+    path = folder / f"{case.kind}-{words}-{hashlib.sha256(text.encode()).hexdigest()[:6]}.json"
     path.write_text(text, encoding="utf-8")
     return f"kept as {path.name}"
 
