@@ -17,7 +17,7 @@ TASKS = {
     "llama": (("generate",), ("generate", "--temperature", "1"), ("classify",), ("trace",)),
 }
 WARM = ("marian-0 huggingface", "bert-0 regard", "bert-4 huggingface", "gpt2-0 regard", "vit-0 regard", "translator")
-CONVERSIONS = ((), ("--to", "huggingface"), ("--int8",))
+CONVERSIONS = (("convert",), ("convert", "--to", "huggingface"), ("convert", "--int8"), ("average",))
 
 
 class Directories:
@@ -69,8 +69,10 @@ class Directories:
             self._task(family, way, model)
         new = folder / "converted"
         with nothing_left(folder, new):
-            done = regard("convert", model, new, *CONVERSIONS[way % len(CONVERSIONS)])
-        _check_conversion(done, new)
+            verb, *options = CONVERSIONS[way % len(CONVERSIONS)]
+            models = (model, model) if verb == "average" else (model,)
+            done = regard(verb, *models, new, *options)
+        _check_conversion(verb, done, new)
 
     def _task(self, family: str, way: int, model: Path) -> None:
         if family == "vit":  # images come through Python only
@@ -85,11 +87,11 @@ class Directories:
             no_controls(verb, done.out)
 
 
-def _check_conversion(done: Done, new: Path) -> None:
+def _check_conversion(verb: str, done: Done, new: Path) -> None:
     if (done.code == 0) != new.exists():
-        raise Failure(f"convert: exit {done.code}, but the new directory {'exists' if new.exists() else 'is missing'}")
+        raise Failure(f"{verb}: exit {done.code}, but the new directory {'exists' if new.exists() else 'is missing'}")
     if done.code == 0 and (again := regard("info", new)).code:
-        raise Failure(f"convert: its result cannot be read: {again.err[:200]}")
+        raise Failure(f"{verb}: its result cannot be read: {again.err[:200]}")
 
 
 KIND = Directories()

@@ -224,6 +224,12 @@ GLOSSARY_WORDS = (
     "\t\t",
 )
 
+JSONL = ('{"source": "Hello.", "target": "Hallo."}\n{"source": "One", "target": "Eins", "x": [1, {"y": null}]}\n',)
+JSONL_WORDS = (
+    *('{"source": "', '", "target": "', '"}\n', "{", "}", "[", "]", ",", ":", '"', "null", "1e999", "NaN", "9" * 5000),
+    *('"source": ', '"target": ', "\\ud800", "\\u0000", "[" * 3000, '{"a":' * 3000, "true", "\n"),
+)
+
 FRAMES: dict[str, tuple[str, ...]] = {
     "html": ("<p>…</p>", "<body><div title='…'>… <b>…</b></div>"),
     "markdown": ("# …\n\n- …\n  - …\n", "| … | … |\n|---|---|\n| … | … |\n"),
@@ -250,5 +256,8 @@ DOCUMENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "tmx": (".tmx", TMX, TMX_WORDS),
     "tsv": (".tsv", TSV, TSV_WORDS),
     "glossary": (".terms", GLOSSARY, GLOSSARY_WORDS),
+    "lines": (".en", PLAIN, PLAIN_WORDS),
+    "columns": (".tsv", TSV, TSV_WORDS),
+    "jsonl": (".jsonl", JSONL, JSONL_WORDS),
 }
-"""Format -> the ending of its files, documents, words. A glossary is no document, but a file of the same origin."""
+"""Format -> the ending of its files, documents, words. The last four are no documents, but come from the same places."""

@@ -1,11 +1,12 @@
-"""Documents of every format, in every encoding, and glossaries."""
+"""Documents of every format, in every encoding; glossaries; pairs of texts to train with."""
 
+import gzip
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from fuzz import mutate, samples
 from fuzz.case import Case
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from regard.documents.formats.files import Format
     from regard.documents.passage import Passage
 
+PAIRS = ("lines", "columns", "jsonl")
 WHOLE = 0.02
 """The share of cases that run all of translate-file. The others read, change each passage, and write."""
 ENCODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "windows-1252", "shift_jis", "utf-7", "cp037")
@@ -70,6 +72,9 @@ class Documents:
             raw = text.encode(luck.choice(ENCODINGS), "replace")
         if luck.random() < 0.06:
             raw = mutate.mutated_bytes(luck, raw)
+        if format in PAIRS and luck.random() < 0.3:
+            raw = gzip.compress(raw)
+            raw = mutate.mutated_bytes(luck, raw) if luck.random() < 0.7 else raw
         done = "whole" if luck.random() < WHOLE else str(luck.randrange(len(TEXTS)))
         return Case(self.name, files={f"a{suffix}": raw}, options=(format, done))
 
@@ -79,19 +84,19 @@ class Documents:
         out = folder / f"out{path.suffix}"
         format, way = case.options
         with nothing_left(folder, out):
-            if way != "whole":
-                done = as_verb("translate-file", lambda: use(path, out, format, TEXTS[int(way)]))
+            if way != "whole" or format in PAIRS:
+                done = as_verb("translate-file", lambda: use(path, out, format, way))
             elif format == "glossary":
                 model = self.folder / "translator"
                 done = regard("translate", samples.TEXT, "-m", model, "--to", "de", "--glossary", path, "-o", out)
             else:
                 languages = ("--from", "en", "--to", "de")
                 done = regard("translate-file", path, "-o", out, "-m", self.folder / "translator", *languages)
-        if (done.code == 0) != out.exists() and format != "glossary":
+        if (done.code == 0) != out.exists() and format not in (*PAIRS, "glossary"):
             raise Failure(f"exit {done.code}, but the output {'exists' if out.exists() else 'is missing'}")
 
 
-def use(path: Path, out: Path, format: str, change: Callable[[str], str]) -> None:
+def use(path: Path, out: Path, format: str, way: str) -> None:
     """What translate-file does, with an instant translator."""
     from regard.documents.formats import files
     from regard.documents.glossary import Glossary
@@ -100,6 +105,10 @@ def use(path: Path, out: Path, format: str, change: Callable[[str], str]) -> Non
     if format == "glossary":
         Glossary.read(path).find("The light bulb of ACME, café's.")
         return
+    if format in PAIRS:
+        read(path, format)
+        return
+    change = TEXTS[int(way)]
     known = cast("Format", format)
     text, encoding = files.read_text(path, known)
     try:
@@ -109,6 +118,22 @@ def use(path: Path, out: Path, format: str, change: Callable[[str], str]) -> Non
     for passage in document.passages:
         _check_marks(passage)
     files.write_text(out, document.render([translated(passage, change) for passage in document.passages]), encoding)
+
+
+def read(path: Path, format: str) -> None:
+    """What training and evaluation do with aligned files, tab-separated ones and JSON lines."""
+    from regard.data.sources import DataSettings, Files, read_pairs
+    from regard.data.stats import Stats
+
+    name = str(path)
+    files = {
+        "lines": Files(source=name, target=name),
+        "columns": Files(tsv=name),
+        "jsonl": Files(jsonl=name),
+    }[format]
+    for bad_lines in ("skip", "error"):
+        for pair in read_pairs([files], DataSettings(bad_lines=cast("Literal['skip', 'error']", bad_lines)), Stats()):
+            assert pair.source.strip()
 
 
 def translated(passage: "Passage", change: Callable[[str], str]) -> "Passage":

@@ -31,6 +31,30 @@ SPECIAL_FILES = (
 )
 
 
+ENTRY_CHANGES = (
+    *("replace",) * 8,
+    *("near", "near", "near", "remove", "remove", "add", "add", "double", "double", "rename", "rename", "move", "many"),
+    "numbered",
+)
+KNOWN_KEYS = (
+    *("num_labels", "id2label", "architectures", "eos_token_id", "bos_token_id", "pad_token_id", "bad_words_ids"),
+    *(
+        "rope_scaling",
+        "rope_theta",
+        "rope_parameters",
+        "head_dim",
+        "num_key_value_heads",
+        "max_new_tokens",
+        "num_beams",
+    ),
+    *("max_length", "length_penalty", "vocab_size", "decoder_vocab_size", "n_positions", "max_position_embeddings"),
+    *("start", "end", "pad", "suppressed", "beam", "max_tokens", "labels", "rotary_scaling", "head_width", "weights"),
+    *("added_tokens", "added_tokens_decoder", "truncation", "padding", "model_max_length", "additional_special_tokens"),
+    *("normalizer", "pre_tokenizer", "post_processor", "decoder", "metadata", "weight_map", "__metadata__"),
+    *("sentence", "word", "known", "scores", "figures", "limits"),
+)
+
+
 # ---- bytes ----
 
 
@@ -145,8 +169,13 @@ def _change_somewhere(luck: Random, tree: Any) -> None:
 
 def _change_entry(luck: Random, tree: list[Any], at: int) -> None:
     key, value = tree[at] if isinstance(tree, Object) else ("", tree[at])
-    change = luck.choice(("replace", "replace", "replace", "near", "remove", "double", "rename", "move", "many"))
-    if change == "remove":
+    change = luck.choice(ENTRY_CHANGES)
+    if change == "add":
+        new = Literal(luck.choice(LITERALS))
+        tree.append((luck.choice(KNOWN_KEYS), new) if isinstance(tree, Object) else new)
+    elif change == "numbered":
+        tree.extend(_numbered(tree[at], i) for i in range(luck.choice((10, 300, 3000, 40_000))))
+    elif change == "remove":
         del tree[at]
     elif change == "double":
         tree.insert(luck.randint(0, len(tree)), tree[at])
@@ -166,6 +195,19 @@ def _change_entry(luck: Random, tree: list[Any], at: int) -> None:
             )
         else:
             tree[at] = (key, new) if isinstance(tree, Object) else new
+
+
+def _numbered(value: Any, i: int) -> Any:
+    """Another of the kind: with the number in every string, and added to every whole number."""
+    if isinstance(value, tuple):
+        return f"{value[0]}{i}", _numbered(value[1], i)
+    if isinstance(value, Object):
+        return Object((key, _numbered(inside, i)) for key, inside in value)
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return f"{value}{i}"
+    return value + i if type(value) is int else value
 
 
 def _near(luck: Random, value: Any) -> Any:
@@ -195,6 +237,11 @@ def mutated_safetensors(luck: Random, raw: bytes) -> bytes:
     size = int.from_bytes(raw[:8], "little")
     header, body = raw[8 : 8 + size], raw[8 + size :]
     way = luck.random()
+    if way < 0.02:
+        count = luck.choice((1, 1000, 30_000))
+        entries = ", ".join(f'"t{i}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for i in range(count))
+        header = b"{" + entries.encode() + b", " + header.lstrip(b"{")
+        return len(header).to_bytes(8, "little") + header + body
     if way < 0.25:
         return mutated_bytes(luck, raw)
     if way < 0.65:
