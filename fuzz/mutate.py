@@ -31,6 +31,8 @@ SPECIAL_FILES = (
 )
 
 
+MOST_ADDED = 2_000_000
+"""Characters of JSON that one change may add."""
 ENTRY_CHANGES = (
     *("replace",) * 8,
     *("near", "near", "near", "remove", "remove", "add", "add", "double", "double", "rename", "rename", "move", "many"),
@@ -170,17 +172,19 @@ def _change_somewhere(luck: Random, tree: Any) -> None:
 def _change_entry(luck: Random, tree: list[Any], at: int) -> None:
     key, value = tree[at] if isinstance(tree, Object) else ("", tree[at])
     change = luck.choice(ENTRY_CHANGES)
+    most = MOST_ADDED // (20 + len(dumped(value))) if change in ("many", "numbered") else 0
     if change == "add":
         new = Literal(luck.choice(LITERALS))
         tree.append((luck.choice(KNOWN_KEYS), new) if isinstance(tree, Object) else new)
     elif change == "numbered":
-        tree.extend(_numbered(tree[at], i) for i in range(luck.choice((10, 300, 3000, 40_000))))
+        count = min(luck.choice((10, 300, 3000, 40_000)), most)
+        tree.extend(_numbered(tree[at], i) for i in range(count))
     elif change == "remove":
         del tree[at]
     elif change == "double":
         tree.insert(luck.randint(0, len(tree)), tree[at])
     elif change == "many":
-        tree.extend([tree[at]] * luck.choice((3, 100, 5000)))
+        tree.extend([tree[at]] * min(luck.choice((3, 100, 5000)), most))
     elif change == "move":
         other = luck.randrange(len(tree))
         tree[at], tree[other] = (
