@@ -6,7 +6,7 @@ from random import Random
 
 from fuzz import mutate, samples
 from fuzz.case import Case, Content
-from fuzz.regard_calls import Done, Failure, no_controls, nothing_left, regard
+from fuzz.regard_calls import Failure, no_controls, nothing_left, regard
 from fuzz.workers import Limits
 
 TASKS = {
@@ -65,14 +65,18 @@ class Directories:
         if case.base == "llama2c":
             model = model / "model.bin"
         with nothing_left(folder):
-            no_controls("info", regard("info", model).out)
+            described = regard("info", model)
+            no_controls("info", described.out)
             self._task(family, way, model)
         new = folder / "converted"
         with nothing_left(folder, new):
             verb, *options = CONVERSIONS[way % len(CONVERSIONS)]
             models = (model, model) if verb == "average" else (model,)
             done = regard(verb, *models, new, *options)
-        _check_conversion(verb, done, new)
+        if (done.code == 0) != new.exists():
+            raise Failure(f"{verb}: exit {done.code}, but its result {'exists' if new.exists() else 'is missing'}")
+        if (described.code, done.code) == (0, 0) and (again := regard("info", new)).code:
+            raise Failure(f"{verb}: its result cannot be read: {again.err[:200]}")
 
     def _task(self, family: str, way: int, model: Path) -> None:
         if family == "vit":  # images come through Python only
@@ -85,13 +89,6 @@ class Directories:
         done = regard(verb, text, "-m", model, *options)
         if verb == "trace":
             no_controls(verb, done.out)
-
-
-def _check_conversion(verb: str, done: Done, new: Path) -> None:
-    if (done.code == 0) != new.exists():
-        raise Failure(f"{verb}: exit {done.code}, but the new directory {'exists' if new.exists() else 'is missing'}")
-    if done.code == 0 and (again := regard("info", new)).code:
-        raise Failure(f"{verb}: its result cannot be read: {again.err[:200]}")
 
 
 KIND = Directories()

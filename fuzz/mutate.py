@@ -253,7 +253,7 @@ def mutated_safetensors(luck: Random, raw: bytes) -> bytes:
         if luck.random() < 0.7:
             header += b" " * (-len(header) % 8)
         length = len(header) if luck.random() < 0.9 else luck.choice(NUMBERS)
-        return length.to_bytes(8, "little") + header + body
+        return (length % 2**64).to_bytes(8, "little") + header + body
     if way < 0.85:
         word = luck.choice(
             (b"\x00\x00\xc0\x7f", b"\x00\x00\x80\x7f", b"\xff\xff\x7f\x7f", b"\x01\x00\x00\x00", b"\xff" * 4)

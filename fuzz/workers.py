@@ -186,7 +186,7 @@ def _start(kind: Kind, make: Callable[[int], Case], numbers: range, folder: Path
         silence(own / "printed")
         for number in numbers:
             os.write(write, b"%d\n" % number)
-            outcome = _run(kind, make(number), number, own / "case")
+            outcome = _run(kind, make, number, own / "case")
             os.write(write, json.dumps(asdict(outcome)).encode() + b"\n")
         shutil.rmtree(own)
         code = 0
@@ -194,7 +194,11 @@ def _start(kind: Kind, make: Callable[[int], Case], numbers: range, folder: Path
         os._exit(code)
 
 
-def _run(kind: Kind, case: Case, number: int, folder: Path) -> Outcome:
+def _run(kind: Kind, make: Callable[[int], Case], number: int, folder: Path) -> Outcome:
+    try:
+        case = make(number)
+    except Exception as error:
+        return Outcome(number, wrong=f"not made: {type(error).__name__} in {place_of(error)}: {error}")
     folder.mkdir()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
