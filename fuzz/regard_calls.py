@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 EXIT_CODES = (0, 2, 3, 4, 5, 6, 7, 8)
 """Those of regard/errors.py. 70 is a bug in regard."""
-LONGEST_LINE = 2000
-"""Characters of an error message."""
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+LONGEST_LINE = 6100
+"""Characters of an error message: 1,000, each of which may be escaped."""
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What a terminal obeys, or what reorders a line."""
 PRINTED: list[Path] = []
 """The files that take this process's standard output and error."""
