@@ -5,6 +5,8 @@ The tasks are in the files beside this one. A family that lacks a task raises `T
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Unpack
@@ -15,10 +17,10 @@ from regard.errors import InputError, InputTooLong, ModelError, TaskError, Token
 from regard.inference.backend import Runtime, SpecialTokens
 from regard.inference.requests import Request
 from regard.inference.scheduler import Scheduler
-from regard.io import new_directory
 from regard.models import family_of
 from regard.models.config import BlockConfig, GenerationConfig
 from regard.text.tokenizer import Tokenizer
+from regard.weights.checksums import new_model
 from regard.weights.directory import Checkpoint
 from regard.weights.shortlist import Shortlist
 
@@ -110,12 +112,16 @@ class Model:
 
     def save(self, directory: str | Path, style: Style = "regard") -> None:
         """Write a new model directory in regard's own format, or one for transformers."""
+        with new_model(Path(directory)) as draft:
+            self.save_files(draft, style)
+
+    def save_files(self, draft: Path, style: Style = "regard") -> None:
+        """Write the files of a model directory into one that somebody else completes."""
         from regard.weights.model_io import write_model
 
-        with new_directory(Path(directory)) as draft:
-            write_model(draft, Checkpoint(self.network, self.generation, self.shortlist), style)
-            if self._tokenizer is not None:
-                self._tokenizer.save(draft)
+        write_model(draft, Checkpoint(self.network, self.generation, self.shortlist), style)
+        if self._tokenizer is not None:
+            self._tokenizer.save(draft)
 
     def generate(self, prompt: str = "", **search: Unpack[SearchOptions]) -> str:
         """The continuation of `prompt`."""
@@ -184,6 +190,8 @@ class Model:
 class Generating(Model):
     """A model that generates tokens: its requests go through one scheduler."""
 
+    default_max_tokens: int = sys.maxsize
+    """Of the output, where neither the caller nor the model sets a limit."""
     _scheduler: Scheduler | None = None
 
     def scheduler(self) -> Scheduler:
@@ -204,7 +212,7 @@ class Generating(Model):
     def request(self, ids: Sequence[int], settings: SearchSettings, *, stream: bool = False) -> Request:
         """A request for one text in tokens, with the most tokens that its output may have."""
         limit = self._max_tokens(ids)
-        limit = limit if settings.max_tokens is None else min(limit, settings.max_tokens)
+        limit = min(limit, self.default_max_tokens if settings.max_tokens is None else settings.max_tokens)
         return Request(ids=ids, settings=settings, max_tokens=limit, stream=stream)
 
     def _max_tokens(self, ids: Sequence[int]) -> int:
@@ -259,6 +267,7 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 def by_probability(labels: Sequence[str], logits_N: Tensor) -> dict[str, float]:
     # ImageNet has two cranes and two maillots: a name that stands for several classes gets its number
-    names = [name if labels.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
+    counts = Counter(labels)
+    names = [name if counts[name] == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
     ranked = sorted(zip(names, logits_N.softmax(-1).tolist(), strict=True), key=lambda pair: -pair[1])
     return dict(ranked)
