@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
+from regard.cli.lines import InputText
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from regard.tasks import TranslationModel
     from regard.tasks.translation import Translation
 
-Read = Callable[[Callable[[], bool]], Iterator[list[options.InputText]]]
+Read = Callable[[Callable[[], bool]], Iterator[list[InputText]]]
 """Batches of the lines there are by now; empty ones while the callable says that other work is waiting."""
 
 
