@@ -169,7 +169,7 @@ class DocumentTranslator:
         if self.card is None or language is None or options.to is None or f"{language}-{options.to}" in self.card.pairs:
             return None, None
         if language == options.to:
-            return _same_language(passage, language), None
+            return _same_language(passage, language, options.align), None
         if not {f"{language}-{PIVOT}", f"{PIVOT}-{options.to}"} <= set(self.card.pairs):
             raise UsageError(f"this model does not translate from {language} into {options.to}")
         return None, PIVOT
@@ -223,6 +223,8 @@ class DocumentTranslator:
         ]
         marked = passage.marks or passage.fixed
         translated = place_marks(passage, text, links) if marked else Passage(text)
+        if not options.align and passage.marks:  # the marks needed them; they are far larger than the text
+            sentences, links = [replace(sentence, links=()) for sentence in sentences], []
         return TranslationResult(translated, tuple(sentences), language, options.to, tuple(links))
 
     def _detector_for(self, segment: Segment, options: TranslationOptions) -> Languages | None:
@@ -312,8 +314,8 @@ def _check_text(text: str, index: int) -> None:
         raise
 
 
-def _same_language(passage: Passage, language: str) -> TranslationResult:
-    sentence = unchanged(passage.text, 1.0, ("same language",))
+def _same_language(passage: Passage, language: str, align: bool) -> TranslationResult:
+    sentence = unchanged(passage.text, 1.0, ("same language",), align=align)
     return TranslationResult(passage, (sentence,), language, language, sentence.links)
 
 

@@ -3,7 +3,8 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from typing import Any, Literal
 
 from regard.documents.passage import Link, Passage
@@ -34,7 +35,7 @@ pivot                translated through English
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """A word of a translation."""
 
@@ -42,7 +43,7 @@ class Word:
     confidence: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence, or the part of one that is translated at a time."""
 
@@ -57,7 +58,7 @@ class Sentence:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class TranslationResult:
     """A translated passage. `str(result)` is its text."""
 
@@ -100,6 +101,27 @@ class TranslationResult:
             (bisect_right(source_starts, start) - 1, bisect_right(target_starts, target_start) - 1)
             for (start, _), (target_start, _) in self.links
         }
+
+
+def joined(parts: Sequence[TranslationResult], lengths: Sequence[int]) -> TranslationResult:
+    """The result of a passage from those of its parts, whose source texts have these lengths."""
+    sources = list(accumulate(lengths[:-1], initial=0))
+    targets = list(accumulate((len(part.text) for part in parts[:-1]), initial=0))
+    marks = (
+        replace(mark, at=mark.at + at) for part, at in zip(parts, targets, strict=True) for mark in part.passage.marks
+    )
+    links = (
+        ((a + here, b + here), (c + there, d + there))
+        for part, here, there in zip(parts, sources, targets, strict=True)
+        for (a, b), (c, d) in part.links
+    )
+    return TranslationResult(
+        Passage("".join(part.text for part in parts), tuple(marks)),
+        tuple(sentence for part in parts for sentence in part.sentences),
+        parts[0].language,
+        parts[0].to,
+        tuple(links),
+    )
 
 
 def _word_starts(text: str) -> list[int]:

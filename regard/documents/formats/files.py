@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+from regard.documents.formats.encodings import codec_of
 from regard.documents.passage import Document
 from regard.errors import InputError, UsageError
 from regard.io import write_bytes
@@ -56,7 +57,6 @@ DECLARATIONS: dict[Format, re.Pattern[bytes]] = {
     "po": re.compile(rb'Content-Type:[^"\n]{0,200}?charset=([\w.:-]++)', re.IGNORECASE),
 }
 """How a file declares its encoding."""
-ASCII = bytes(range(128))
 WINDOWS = re.compile(rb"[\x80-\x9f]")
 """Characters in windows-1252; in ISO-8859-1, which is often declared instead, controls that no text has."""
 
@@ -111,22 +111,23 @@ def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
 
 
 def _declared(raw: bytes, declaration: re.Pattern[bytes]) -> Encoding:
-    """The declared encoding, if it is known and a superset of ASCII, in which the declaration was just read. Valid
-    UTF-8 beyond ASCII is UTF-8 whatever is declared: nothing else looks like it."""
+    """The declared encoding, if it is one of the web's. Valid UTF-8 beyond ASCII is UTF-8 whatever is declared: nothing
+    else looks like it."""
     found = declaration.search(raw)
-    codec = found[1].decode("ascii") if found else ""
-    if _decoded(ASCII, codec) != _decoded(ASCII, "ascii") or (not raw.isascii() and _decoded(raw, "utf-8") is not None):
+    codec = codec_of(found[1].decode("ascii")) if found else None
+    if codec is None or (not raw.isascii() and _is_utf_8(raw)):
         return UTF_8
-    if codecs.lookup(codec).name == "iso8859-1" and WINDOWS.search(raw):
+    if codec == "iso8859-1" and WINDOWS.search(raw):
         codec = "windows-1252"
     return Encoding(codec, missing="xmlcharrefreplace")
 
 
-def _decoded(raw: bytes, codec: str) -> str | None:
+def _is_utf_8(raw: bytes) -> bool:
     try:
-        return raw.decode(codec)
-    except (LookupError, UnicodeError):
-        return None
+        raw.decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def write_text(path: Path, text: str, encoding: Encoding = UTF_8) -> None:
