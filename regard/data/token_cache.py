@@ -7,8 +7,9 @@
                       about.json                        the rest, with the statistics
 
 The key is a hash of the files' contents, the tokenizer and the settings that affect the tokens, so an existing entry
-is valid. Processes that need the same entry at once wait for the first of them. While the files are read, memory holds one pair and, with subword dropout, the words seen so far; at the end,
-finding duplicates briefly takes about 60 bytes per pair.
+is valid. Processes that need the same entry at once wait for the first of them. While the files are read, memory holds
+one pair and, with subword dropout, the words seen so far; at the end, finding duplicates briefly takes about 60 bytes
+per pair.
 """
 
 import dataclasses
