@@ -15,12 +15,13 @@ run/recipe.json      the resolved recipe, read by `--resume` and `regard average
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.config import from_table, load_json, to_table
-from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
+from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError, one_line
 from regard.io import new_directory, remove_drafts, write_json, write_text
 from regard.models.config import Seq2SeqConfig
 from regard.text import tokenizer as text
@@ -184,12 +185,18 @@ def tokenizer_folder(recipe: Recipe, run: Path) -> Path:
 
 
 def check_files(recipe: Recipe) -> None:
-    """All files named by the recipe must exist before anything is made."""
+    """All files named by the recipe must exist before anything is made. They are read several times: no pipes."""
     folder = Path(recipe.data.dir)
     for files in (*recipe.data.train, *recipe.data.valid):
         for path in files.paths(folder):
-            if not path.is_file():
-                raise InputError(f"{path}: no such file; [data] dir is the folder of the data files")
+            try:
+                mode = path.stat().st_mode
+            except FileNotFoundError:
+                raise InputError(f"{path}: no such file; [data] dir is the folder of the data files") from None
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+                raise InputError(f"{path}: cannot be read ({one_line(error)})") from None
+            if not stat.S_ISREG(mode):
+                raise InputError(f"{path}: is not a regular file, but training reads its data several times")
 
 
 def _copy_start(recipe: Recipe, folder: Path) -> None:
