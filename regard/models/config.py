@@ -197,10 +197,6 @@ class VisionConfig(BlockConfig):
             raise ConfigError(f"patches of {self.patch} do not tile an image of {self.image}")
 
 
-MAX_END_TOKENS = 64
-"""A beam search compares this many more tokens of each row. Published models have up to five."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
     """The search settings that travel with a model's weights."""
@@ -226,8 +222,6 @@ class GenerationConfig:
             raise ConfigError(f"beam must be at least 1, not {self.beam}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be at least 1, not {self.max_tokens}")
-        if len(self.end) > MAX_END_TOKENS:
-            raise ConfigError(f"end has {len(self.end):,} tokens; at most {MAX_END_TOKENS} can end a text")
 
 
 def at_least(name: str, value: int | None, least: int) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.cpu import threads
 from regard.decoding.hypothesis import BROKEN_LOGITS
 from regard.errors import InputError, ModelError
 from regard.inference.native import build
@@ -86,7 +87,7 @@ def prepare(library: ctypes.CDLL) -> int:
     procedures: dict[str, tuple[Any, ...]] = {
         "use_openmp": (pointer, pointer, pointer),
         "pack_int8": (pointer, c_long, c_long, c_int, pointer, pointer),
-        "pack_floats": (pointer, c_long, c_long, pointer),
+        "pack_floats": (pointer, c_long, c_long, c_int, pointer),
         "linear": (POINTER(POINTER(LinearStruct)), c_int, pointer, c_long, c_int, c_int, pointer, POINTER(c_void_p)),
         "topk": (pointer, c_long, c_long, c_long, c_int, pointer, pointer, pointer, pointer),
         "search_free": (pointer,),
@@ -201,7 +202,7 @@ class NativeLinear:
         outputs, width = weight_ND.shape
         panel = call("float_panel_width")()
         packed = np.zeros(-(-outputs // panel) * panel * width, np.float32)
-        call("pack_floats")(address(weight_ND), outputs, width, address(packed))
+        call("pack_floats")(address(weight_ND), outputs, width, threads.current_threads(), address(packed))
         layer = cls(packed, None, bias_N, outputs=outputs, width=width)
         layer.struct.packed = 1
         return layer
