@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 
 SECURITY = Path(__file__).parents[2] / "SECURITY.md"
-ROW = re.compile(r"^\| .* \| ([\d,]+)( [kMG]B)? \| `([\w.]+)\.(\w+)` \|$", re.MULTILINE)
-UNITS = {"": 1, " kB": 10**3, " MB": 10**6, " GB": 10**9}
+ROW = re.compile(r"^\| .* \| ([\d,]+)( [KM]iB)? \| `([\w.]+)\.(\w+)` \|$", re.MULTILINE)
+UNITS = {"": 1, " KiB": 1 << 10, " MiB": 1 << 20}
 
 
 def test_the_limits_are_those_of_the_code() -> None:
