@@ -41,9 +41,7 @@ class Documents:
     limits = Limits()
 
     def prepare(self, folder: Path) -> None:
-        self.folder = folder
-        with_translator = samples.models(folder)
-        assert "translator" in with_translator
+        self.translator = samples.translator(folder)
         for format, (suffix, texts, _) in DOCUMENTS.items():
             for text in texts:
                 for way in ("0", "whole"):
@@ -87,11 +85,11 @@ class Documents:
             if way != "whole" or format in PAIRS:
                 done = as_verb("translate-file", lambda: use(path, out, format, way))
             elif format == "glossary":
-                model = self.folder / "translator"
+                model = self.translator
                 done = regard("translate", samples.TEXT, "-m", model, "--to", "de", "--glossary", path, "-o", out)
             else:
                 languages = ("--from", "en", "--to", "de")
-                done = regard("translate-file", path, "-o", out, "-m", self.folder / "translator", *languages)
+                done = regard("translate-file", path, "-o", out, "-m", self.translator, *languages)
         if (done.code == 0) != out.exists() and format not in (*PAIRS, "glossary"):
             raise Failure(f"exit {done.code}, but the output {'exists' if out.exists() else 'is missing'}")
 

@@ -1,6 +1,7 @@
 """Tiny models of every family and tokenizers of every kind, as the tests make them."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,32 +15,35 @@ TEXT = "w5 w6 w7 w8"
 
 def models(folder: Path) -> dict[str, str]:
     """Model directories of every family in both formats, and more; name -> the family of the model."""
-    from weight_samples import EVERY, NAMES, saved
+    from weight_samples import EVERY, NAMES
 
-    from regard.models.config import GenerationConfig
-
-    generation = GenerationConfig(start=1, end=(2,), pad=0)
     found: dict[str, str] = {}
     for name, (kind, config) in zip(NAMES, EVERY, strict=True):
         for style in ("regard", "huggingface"):
-            directory = saved(folder / f"{name} {style}", config, style, None if kind == "vit" else generation)
-            if kind != "vit":
-                _give_tokenizer(directory, getattr(config, "source_vocab", None) or config.vocab)
-            found[directory.name] = kind
+            _save(folder / f"{name} {style}", kind, config, style)
+            found[f"{name} {style}"] = kind
     _add_int8(folder, found)
-    _add_translator(folder, found)
+    translator(folder)
     _add_shards(folder / "llama-0 huggingface", folder / "sharded")
     _add_llama2c(folder / "llama2c")
-    return found | {"sharded": "llama", "llama2c": "llama"}
+    return found | {"translator": "marian", "sharded": "llama", "llama2c": "llama"}
 
 
-def _give_tokenizer(directory: Path, pieces: int) -> None:
+def _save(directory: Path, kind: str, config: Any, style: str) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers
+    from weight_samples import saved
 
+    from regard.models.config import GenerationConfig
+
+    if kind == "vit":
+        return Path(saved(directory, config, style))
+    saved(directory, config, style, GenerationConfig(start=1, end=(2,), pad=0))
+    pieces = getattr(config, "source_vocab", None) or config.vocab
     tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(pieces)}, unk_token="w0"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(directory / "tokenizer.json"))
     (directory / "tokenizer_config.json").write_text('{"mask_token": "w4", "pad_token": "w0", "unk_token": "w0"}')
+    return directory
 
 
 def _add_int8(folder: Path, found: dict[str, str]) -> None:
@@ -53,13 +57,17 @@ def _add_int8(folder: Path, found: dict[str, str]) -> None:
         found[f"{name} int8"] = found[f"{name} regard"]
 
 
-def _add_translator(folder: Path, found: dict[str, str]) -> None:
-    """With a shortlist, a card, a confidence and languages."""
+def translator(folder: Path) -> Path:
+    """A translation model with a shortlist, a card, a confidence and languages."""
+    from weight_samples import SAMPLES
+
     import regard
     from regard.tasks import TranslationModel
     from regard.weights.quantize import quantize
 
-    model = regard.load(folder / "marian-0 regard", device="cpu")
+    plain = _save(folder / "plain", "marian", SAMPLES["marian"][0], "regard")
+    model = regard.load(plain, device="cpu")
+    shutil.rmtree(plain)
     assert isinstance(model, TranslationModel)
     quantize(model.network)
     model.learn_shortlist([(TEXT, TEXT)])
@@ -71,7 +79,7 @@ def _add_translator(folder: Path, found: dict[str, str]) -> None:
     (directory / "confidence.json").write_text(json.dumps(weights))
     languages = json.loads((Path(regard.__file__).parent / "box" / "languages.json").read_text())
     (directory / "languages.json").write_text(json.dumps(_shortened(languages), ensure_ascii=False))
-    found["translator"] = "marian"
+    return directory
 
 
 def _shortened(value: Any) -> Any:
@@ -82,8 +90,6 @@ def _shortened(value: Any) -> Any:
 
 
 def _add_shards(source: Path, directory: Path) -> None:
-    import shutil
-
     from safetensors.torch import load_file, save_file
 
     shutil.copytree(source, directory)

@@ -1,5 +1,6 @@
 """Tokenizer files of every kind: tokenizer.json, two of them, source.spm and vocab.json, tokenizer.bin."""
 
+import shutil
 from pathlib import Path
 from random import Random
 
@@ -31,11 +32,6 @@ class Tokenizers:
         }
         for name in self.files:  # also imports the libraries
             self.run(Case(self.name, name), folder / "run")
-            for path in (folder / "run").iterdir():
-                assert path.name in ("model", "saved"), path
-
-            import shutil
-
             shutil.rmtree(folder / "run")
 
     def make(self, luck: Random) -> Case:
