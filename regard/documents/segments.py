@@ -25,6 +25,7 @@ MAX_PART = 30_000
 """Characters: a longer passage is translated in parts, or memory would fill with their intermediate results."""
 PART_BORDER = 2000
 """Characters at the end of a part, among which the end of a sentence is searched for."""
+TO_LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 MIN_ALL_CAPS_LETTERS = 6
 """A text in capitals with at least this many letters is lowered for the model, which was trained on few in capitals."""
 
@@ -112,8 +113,8 @@ def _part_end(text: str, fixed: Sequence[Span], most: int, language: str | None)
     *_, last = sentences(masked, language)
     if len(last) < len(whole):
         return most - len(last)
-    words = masked.rsplit(maxsplit=1)
-    return most - len(words[-1]) if len(words) > 1 else most
+    words = TO_LAST_SPACE.match(masked)
+    return first + words.end() if words else most
 
 
 def _part(passage: Passage, fixed: Sequence[Span], start: int, end: int) -> Passage:

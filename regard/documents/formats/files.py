@@ -41,6 +41,8 @@ class Encoding:
     """What to do with characters that the encoding lacks."""
 
 
+MAX_BYTES = 100_000_000
+"""The largest file; a document is in memory as a whole."""
 UTF_8 = Encoding("utf-8")
 WITH_BYTE_ORDER_MARK = [
     Encoding("utf-8", codecs.BOM_UTF8),
@@ -88,10 +90,7 @@ def parse(text: str, format: Format, *, source: str | None, target: str | None) 
 
 def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
     """The text without its byte order mark, and the encoding for `write_text`. Default format: from the file's name."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    raw = read_bytes(path, MAX_BYTES)
     format = format or _named(path)
     declared = _declared(raw, DECLARATIONS[format]) if format in DECLARATIONS else UTF_8
     encoding = next((marked for marked in WITH_BYTE_ORDER_MARK if raw.startswith(marked.mark)), declared)
@@ -108,6 +107,18 @@ def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(f"{path}: line {line}: has a NUL, so it is not text; if it is UTF-16, save it as UTF-8")
     return text, UTF_8 if format == "po" and not encoding.mark else encoding
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """All of a file or a pipe, which may be endless."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(most + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if len(raw) > most:
+        raise InputError(f"{path}: is larger than {most // 10**6} MB; divide it into several files")
+    return raw
 
 
 def _declared(raw: bytes, declaration: re.Pattern[bytes]) -> Encoding:
