@@ -149,15 +149,12 @@ def run_one(case: Case, folder: Path) -> int:
 
 
 def run_native(arguments: argparse.Namespace) -> int:
-    try:
-        native = import_module("fuzz.native")
-    except ModuleNotFoundError:
-        print("native       not here")
-        return 0
-    given = ["--seed", str(arguments.seed)]
+    from fuzz import native
+
+    given = ["--seed", str(arguments.seed), "--seconds", str(arguments.seconds)]
     if arguments.count is not None:
         given += ["--count", str(arguments.count)]
-    return int(native.main(given))
+    return native.main(given)
 
 
 class Summary:
