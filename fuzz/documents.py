@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from fuzz import mutate, samples
 from fuzz.case import Case
 from fuzz.document_samples import DOCUMENTS, FRAMES
-from fuzz.regard_calls import Failure, as_verb, nothing_left, regard
+from fuzz.regard_calls import Done, Failure, as_verb, nothing_left, regard
 from fuzz.workers import Limits
 
 if TYPE_CHECKING:
@@ -82,16 +82,20 @@ class Documents:
         out = folder / f"out{path.suffix}"
         format, way = case.options
         with nothing_left(folder, out):
-            if way != "whole" or format in PAIRS:
+            done = self._whole(format, path, out) if way == "whole" else None
+            if done is None:
                 done = as_verb("translate-file", lambda: use(path, out, format, way))
-            elif format == "glossary":
-                model = self.translator
-                done = regard("translate", samples.TEXT, "-m", model, "--to", "de", "--glossary", path, "-o", out)
-            else:
-                languages = ("--from", "en", "--to", "de")
-                done = regard("translate-file", path, "-o", out, "-m", self.translator, *languages)
         if (done.code == 0) != out.exists() and format not in (*PAIRS, "glossary"):
             raise Failure(f"exit {done.code}, but the output {'exists' if out.exists() else 'is missing'}")
+
+    def _whole(self, format: str, path: Path, out: Path) -> Done | None:
+        """The whole verb for such a file; None if there is none."""
+        model = ("-m", self.translator, "--to", "de", "-o", out)
+        if format == "glossary":
+            return regard("translate", samples.TEXT, *model, "--glossary", path)
+        if format == "lines":
+            return regard("translate", "-i", path, *model)
+        return None if format in PAIRS else regard("translate-file", path, *model, "--from", "en")
 
 
 def use(path: Path, out: Path, format: str, way: str) -> None:
