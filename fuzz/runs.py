@@ -37,6 +37,7 @@ NATIVE = "native"
 CASES = Path(__file__).parent.parent / "tests" / "fuzz" / "cases"
 MOST_SHOWN = 30
 """Distinct failures of a kind."""
+MEMORY_FOLDER_BYTES = 1_000_000_000
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
@@ -69,9 +70,9 @@ def main(argv: list[str]) -> int:
 
 
 def _memory_folder() -> Path | None:
-    """Where files are in memory: fsync costs nothing there."""
+    """Where files are in memory: fsync costs nothing there. In a container it may be too small."""
     folder = Path("/dev", "shm")
-    return folder if folder.is_dir() else None
+    return folder if folder.is_dir() and shutil.disk_usage(folder).free > MEMORY_FOLDER_BYTES else None
 
 
 def run_kind(name: str, arguments: argparse.Namespace, folder: Path) -> int:
