@@ -1,5 +1,6 @@
 """Bytes, JSON, safetensors and lines -> hostile ones. Everything is drawn from one seeded generator."""
 
+import copy
 import json
 from collections.abc import Callable
 from random import Random
@@ -182,9 +183,10 @@ def _change_entry(luck: Random, tree: list[Any], at: int) -> None:
     elif change == "remove":
         del tree[at]
     elif change == "double":
-        tree.insert(luck.randint(0, len(tree)), tree[at])
+        tree.insert(luck.randint(0, len(tree)), copy.deepcopy(tree[at]))
     elif change == "many":
-        tree.extend([tree[at]] * min(luck.choice((3, 100, 5000)), most))
+        # copies: a later change inside the one would be a change in all
+        tree.extend(copy.deepcopy(tree[at]) for _ in range(min(luck.choice((3, 100, 5000)), most)))
     elif change == "move":
         other = luck.randrange(len(tree))
         tree[at], tree[other] = (
@@ -208,7 +210,7 @@ def _numbered(value: Any, i: int) -> Any:
     if isinstance(value, Object):
         return Object((key, _numbered(inside, i)) for key, inside in value)
     if isinstance(value, list):
-        return value
+        return copy.deepcopy(value)
     if isinstance(value, str):
         return f"{value}{i}"
     return value + i if type(value) is int else value
