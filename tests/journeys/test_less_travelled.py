@@ -9,7 +9,7 @@ from journeys_types import Folders, Run, error_line
 import regard as package
 from regard.cli.main import VERBS
 from regard.tasks import LanguageModel, TranslationModel
-from regard.weights import shortlist
+from regard.weights.directory import SHORTLIST
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "recipes/sample"
@@ -61,7 +61,7 @@ def test_a_shortlist_from_files(regard: Run, folders: Folders, tmp_path: Path) -
         (source / path.name).write_bytes(path.read_bytes())
     (source / "confidence.json").write_text("{}")
     regard("convert", source, "quick", "--int8", "--shortlist", *files)
-    assert (tmp_path / "quick" / shortlist.FILE).is_file()
+    assert (tmp_path / "quick" / SHORTLIST).is_file()
     assert (tmp_path / "quick" / "confidence.json").read_text() == "{}"
     assert regard("translate", "--as-is", "I ate.", "-m", "quick").stdout
     done = regard("convert", folders["writer"], "no", "--shortlist", *files, code=2)
