@@ -62,7 +62,7 @@ SYNONYMS = {
 def from_table(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
     """Fill the dataclass `kind` from a table; every message begins with `where` (a file, a table)."""
     hints = _hints(typing.cast(Any, kind))
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
+    fields = _fields(typing.cast(Any, kind))
     for key in raw:
         if key not in fields:
             raise ConfigError(f"{where}: unknown key '{key}'{did_you_mean(key, fields)}")
@@ -105,6 +105,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def _hints(kind: Any) -> dict[str, Any]:
     """Cached per class: every search reads its options, and this would be most of the time."""
     return typing.get_type_hints(kind)
+
+
+@functools.cache
+def _fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(kind) if field.init}
 
 
 def one_of(value: str, known: Iterable[str], what: str) -> None:

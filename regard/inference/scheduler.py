@@ -138,8 +138,13 @@ class Scheduler:
             waiting = len(self._whole.queue) + len(self._steps.queue)
             if waiting + len(handles) > self.max_queued:
                 raise QueueFull(f"{waiting:,} requests are waiting; try again later")
+            settings, supported = None, False
             for handle in handles:
-                self._lane(handle.request).queue.add(handle)
+                request = handle.request
+                if request.settings is not settings:
+                    settings, supported = request.settings, self.backend.supports(request.settings)
+                handle.whole = supported and not request.streams and not request.prefix
+                self._lane(handle).queue.add(handle)
             self._work.notify(len(handles))
         return handles
 
@@ -151,9 +156,8 @@ class Scheduler:
                 self._cancelled += 1
             self.changed.notify_all()
 
-    def _lane(self, request: Request) -> Lane:
-        whole = not request.streams and not request.prefix and self.backend.supports(request.settings)
-        return self._whole if whole else self._steps
+    def _lane(self, handle: Handle) -> Lane:
+        return self._whole if handle.whole else self._steps
 
     def run(
         self, requests: Iterable[Request], *, client: str = "", workers: int | None = None
@@ -170,7 +174,7 @@ class Scheduler:
                     left.popleft()
             return not left
 
-        lane = self._lane(handles[0].request)
+        lane = self._lane(handles[0])
         if workers is None:  # each wants a few texts
             workers = min(threads.current_threads(), len(handles) // 4) if lane.max_workers is None else 1
         if workers > 1 and not self._threads:
