@@ -54,6 +54,10 @@ SYNONYMS = {
     "context": "block_size max_length max_position_embeddings n_positions max_seq_len",
     "norm_first": "pre_norm normalize_before",
     "beam": "beam_size num_beams",
+    "n_best": "num_return_sequences",
+    "temperature": "do_sample",
+    "max_tokens": "max_new max_new_tokens",
+    "min_tokens": "min_new min_new_tokens",
     "length_penalty": "lenpen alpha",
 }
 """Our key -> what other toolkits call it. Spelling alone would suggest 'eps' for 'epochs'."""

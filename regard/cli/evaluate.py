@@ -201,7 +201,7 @@ def load(directory: Path, arguments: Arguments) -> "TranslationModel":
     from regard.evaluation.translate_test_set import require_translation_model
 
     model = require_translation_model(options.load(directory, arguments.device))
-    options.require_target_language(model, arguments.to)
+    model.require_target_language(arguments.to)
     return model
 
 

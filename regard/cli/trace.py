@@ -56,7 +56,7 @@ def command(
         if given is not None and model.family != "seq2seq":
             raise UsageError(f"{name} is for translation models; this model is of family {model.family}")
     if isinstance(model, TranslationModel):
-        options.require_target_language(model, to)
+        model.require_target_language(to)
     view = capture(model, text, target, to=to, top=top)
     if block is not None:
         blocks = [one for one in view.blocks if one.index == block - 1]

@@ -56,6 +56,11 @@ class Sentence:
     alternatives: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
+    @property
+    def keeps_source(self) -> bool:
+        """Whether no translation was good enough."""
+        return "kept" in self.notes or "abstained" in self.notes
+
 
 @dataclass(frozen=True, repr=False)
 class TranslationResult:

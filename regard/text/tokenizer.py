@@ -10,6 +10,7 @@ tokenizer.bin                                    llama2c_tokenizer.py llama2.c; 
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ FRAGMENTS = (
     "sentencepiece.bpe.model",
 )
 
+TAG = re.compile(r">>(\S+)<<")
 UNDECODED = range(0xDC80, 0xDD00)
 """How Python decodes the bytes 0x80 to 0xFF of an argument or a file name that is not UTF-8 (PEP 383)."""
 
@@ -94,6 +96,11 @@ class Tokenizer(Protocol):
 def tag_piece(tag: str) -> str:
     """The piece that selects the target language in a model with several: 'de' -> '>>de<<'."""
     return f">>{tag}<<"
+
+
+def languages_of(pieces: Iterable[str]) -> tuple[str, ...]:
+    """The target languages whose tags are among these pieces, sorted."""
+    return tuple(sorted(tag[1] for piece in pieces if (tag := TAG.fullmatch(piece))))
 
 
 def load(directory: Path) -> Tokenizer | None:

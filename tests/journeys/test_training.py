@@ -93,7 +93,7 @@ def test_the_recipe_of_the_sample(regard: Run, tmp_path: Path) -> None:
         regard("translate", "The dog sees a red house.", "-m", "run/model", "--as-is", "--json", "--align").stdout
     )["translations"]
     assert found["text"] == "Der Hund sieht ein rotes Haus."
-    assert len(found["piece_log_probabilities"]) == len(found["pieces"]) + 1
+    assert len(found["log_probs"]) == len(found["pieces"]) + 1
     assert len(found["alignment"]) == 6
     listed = regard("translate", "The dog sees a red house.", "-m", "run/model", "--n-best", "3").stdout.splitlines()
     assert [line.split(" ||| ")[0] for line in listed] == ["0", "0", "0"]
