@@ -32,7 +32,7 @@ Examples:
 @click.argument("text")
 @options.model_option
 @options.device_option
-@click.option("--target", help="Translation to trace. Default: the model's own.")
+@click.option("--target", metavar="TEXT", help="Translation to trace. Default: the model's own.")
 @click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
 @click.option("--block", type=click.IntRange(1), metavar="N", help="Show only this block.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Number of next tokens.")

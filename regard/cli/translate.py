@@ -134,7 +134,7 @@ def translate_lines(
                 parts = [results.popleft() for _ in document.passages]
                 kept += sum(sentence.keeps_source for part in parts for sentence in part.sentences)
                 text = document.render([part.passage for part in parts])
-                yield json_line(source, text, parts) if as_json else text_line(source, text, parts, align)
+                yield json_line(source, text, wanted.to, parts) if as_json else text_line(source, text, parts, align)
     if kept and not as_json:
         output.status(f"source text kept for {counted(kept, 'sentence')}; --json tells which and why")
 
@@ -162,10 +162,10 @@ def parse(text: str, form: "Format") -> "Document":
     return parse_format(text, form, source=None, target=None)
 
 
-def json_line(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
+def json_line(source: str, text: str, to: str | None, parts: Sequence["TranslationResult"]) -> str:
     from regard.documents.result import line_as_dict
 
-    return output.json_line(line_as_dict(source, text, parts))
+    return output.json_line(line_as_dict(source, text, to, parts))
 
 
 def text_line(source: str, text: str, parts: Sequence["TranslationResult"], align: bool) -> str:

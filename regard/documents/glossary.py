@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.errors import InputError, UsageError
+from regard.plural import counted
 
 PART = re.compile(r"[\w\u0300-\u036f]+|[^\w\s]")
 """A word, with its combining accents, or a punctuation mark. White space only separates."""
@@ -86,6 +87,9 @@ class Glossary:
             _add(self._any_case if term.any_case else self._exact, keys, term)
             if term.exact_case and term.source == term.source.lower():
                 _add(self._at_sentence_start, [keys[0][0].upper() + keys[0][1:], *keys[1:]], term)
+
+    def __repr__(self) -> str:
+        return f"<Glossary of {counted(len(self.terms), 'term')}>"
 
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
