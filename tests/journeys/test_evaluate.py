@@ -279,7 +279,8 @@ def test_contradictions(regard: Run, folders: Folders, test_set: tuple[str, str]
         (("-m", folders["writer"]), "not a translation model"),
         ((*model, "--beam", "0"), "beam must be"),
         ((*model, "-o", "."), "is not a file"),
-        ((*model, "-o", "nowhere/out"), "cannot be written"),
+        ((*model, "-o", "nowhere/out"), "nowhere does not exist; create it first"),
+        ((*given, "--to", "fr"), "--to needs a model"),
         (("-m", "nowhere"), "no such directory"),
     ]:
         done = regard("evaluate", *test_set, *options, code=pytest.approx(4, abs=2))
