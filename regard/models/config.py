@@ -14,6 +14,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from regard.config import one_of
 from regard.errors import ConfigError
 
+MAX_CONTEXT = 1 << 24
+"""Tokens. The longest published contexts have 10 million."""
+MAX_LABELS = 1 << 18
+MAX_END_TOKENS = 100
+MAX_SUPPRESSED = 1 << 16
+
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi", "none"]
@@ -79,6 +85,7 @@ class RotaryScaling:
     def __post_init__(self) -> None:
         check_choices(self)
         at_least("original_context", self.original_context, 1)
+        at_most("original_context", self.original_context, MAX_CONTEXT)
         if not self.factor > 0:
             raise ConfigError(f"factor must be above 0, not {self.factor}")
         if not self.low < self.high:
@@ -222,6 +229,13 @@ class GenerationConfig:
             raise ConfigError(f"beam must be at least 1, not {self.beam}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        at_most("the number of end tokens", len(self.end), MAX_END_TOKENS)
+        at_most("the number of suppressed tokens", len(self.suppressed), MAX_SUPPRESSED)
+
+
+def at_most(name: str, value: int, most: int) -> None:
+    if value > most:
+        raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
 
 
 def at_least(name: str, value: int | None, least: int) -> None:
@@ -239,5 +253,7 @@ def check_choices(settings: Any) -> None:
 def check_text(vocab: int, context: int, positions: Positions, head_width: int) -> None:
     at_least("vocab", vocab, 1)
     at_least("context", context, 1)
+    if positions != "learned":  # the table of learned ones has as many rows
+        at_most("context", context, MAX_CONTEXT)
     if positions == "rotary" and head_width % 2:
         raise ConfigError(f"rotary positions need an even head width, not {head_width}")

@@ -7,6 +7,7 @@ Where the native backend runs the model, translating imports no torch; introspec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,7 @@ from regard.errors import ModelError, UsageError
 from regard.inference.requests import Handle, Request
 from regard.models.config import Seq2SeqConfig
 from regard.tasks.base import Generating, check_texts, each
-from regard.text.tokenizer import languages_of, tag_piece
+from regard.text.tokenizer import tag_piece
 from regard.weights.shortlist import learn
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_LENGTH_RATIO, EXTRA_TOKENS = 3, 32
 """A translation has at most this many times the tokens of its source, and this many more."""
+TAG = re.compile(tag_piece(r"(\S+)"))
 
 
 @dataclass(frozen=True)
@@ -221,3 +223,8 @@ class TranslationModel(Generating):
         from regard.tasks.introspect import trace
 
         return trace(self.network, source, self._fit(target, self.config.vocab, self.config.context))
+
+
+def languages_of(pieces: Iterable[str]) -> tuple[str, ...]:
+    """The target languages whose tags are among these pieces, sorted."""
+    return tuple(sorted(tag[1] for piece in pieces if (tag := TAG.fullmatch(piece))))
