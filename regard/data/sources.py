@@ -20,6 +20,8 @@ from regard.errors import ConfigError, InputError, one_line
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders
 
+MAX_LINE = 10_000_000
+"""Characters. Reading takes four bytes of memory for each of the longest line that is allowed."""
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -108,8 +110,8 @@ class DataSettings:
             raise ConfigError(f"max_ratio must be at least 1, not {self.max_ratio}")
         if not 0 <= self.placeholders <= 1:
             raise ConfigError(f"placeholders must be a fraction from 0 to 1, not {self.placeholders}")
-        if self.longest_line < 1:
-            raise ConfigError(f"longest_line must be at least 1, not {self.longest_line}")
+        if not 1 <= self.longest_line <= MAX_LINE:
+            raise ConfigError(f"longest_line must be from 1 to {MAX_LINE:,}, not {self.longest_line:,}")
         if self.split is not None:
             if self.valid:
                 raise ConfigError("[data.split] makes the validation pairs; remove valid")

@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.decoding.settings import MAX_BEAM
 from regard.errors import ConfigError
+
+MAX_UPDATES = 99_999_999
+"""The names of checkpoints have eight digits. No other whole number needs to be larger."""
+MAX_REPLICAS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,10 @@ class TrainSettings:
         for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "rdrop_alpha"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
+        for name, value in vars(self).items():
+            most = {"replicas": MAX_REPLICAS, "mrt_samples": MAX_BEAM}.get(name, MAX_UPDATES)
+            if isinstance(value, int) and value > most:
+                raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
         if self.mrt_samples < 2:
             raise ConfigError(f"mrt_samples must be at least 2, not {self.mrt_samples}: they are compared")
         if self.mrt_weight and self.rdrop_alpha:
