@@ -228,6 +228,7 @@ def test_a_run_that_failed_before_its_first_checkpoint_is_started_over(regard: R
     failed = regard("train", RECIPE, "run", *brief, "--set", "data.max_tokens=2000", code=3)
     assert "max_tokens" in failed.stderr
     assert "max_tokens" in (tmp_path / "run" / "failed.txt").read_text()
+    assert "start over: regard train RECIPE run" in regard("train", "--resume", "run", code=2).stderr
     again = regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400")
     assert "failed before its first checkpoint; starting over" in again.stderr
     assert not (tmp_path / "run" / "failed.txt").exists()
