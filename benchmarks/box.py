@@ -25,6 +25,7 @@ from regard.evaluation.calibration import ParallelTexts, calibrate
 from regard.evaluation.metrics import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
+from regard.weights.checksums import refresh
 from regard.weights.model_directory import CARD, Card
 from regard.weights.quantize import quantize
 
@@ -69,6 +70,8 @@ def main() -> None:
         for pair, part in known.items()
     ]
     write_json(arguments.directory / CARD, to_table(card(rows, confidence.error or {})))
+    for name in (LANGUAGES, CONFIDENCE, CARD):
+        refresh(arguments.directory, name)
     show(rows, confidence.error or {})
     for pair, part in known.items():
         examples(model, pair, part, arguments.examples)

@@ -22,8 +22,9 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from regard.errors import ConfigError, one_line
 
@@ -124,7 +125,7 @@ def parse_json(text: str) -> Any:
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading. Opening a named pipe would wait for a writer, and a device may have no end.
 
     Everything else is an OSError.

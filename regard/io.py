@@ -63,8 +63,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
             return
         target = Path(os.path.realpath(path))
         draft = _temporary_name(target)
+        mode = _reserve(draft, target)
         try:
-            mode = _reserve(draft, target)
             yield draft
             draft.chmod(mode)  # safetensors makes its files private
             _sync(draft)
@@ -83,8 +83,8 @@ def new_directory(path: Path, *, replace: bool = False) -> Iterator[Path]:
         raise OutputError(f"{path}: its parent directory does not exist")
     draft = _temporary_name(path)
     with _output_error(path):
+        draft.mkdir()  # before the try: what somebody else put there is not removed
         try:
-            draft.mkdir()
             yield draft
             file_mode = stat.S_IMODE(draft.stat().st_mode) & 0o666
             for inside in draft.rglob("*"):
@@ -144,9 +144,11 @@ def _reserve(draft: Path, target: Path) -> int:
     """Create the draft as an empty file and return the permissions that the finished file gets."""
     if target.exists() and not os.access(target, os.W_OK):  # renaming would override a write protection
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    old_mode = target.stat().st_mode if target.exists() else None
+    # O_EXCL: never a file or a link that somebody else put there
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
-        return stat.S_IMODE((target.stat() if target.exists() else os.fstat(descriptor)).st_mode)
+        return stat.S_IMODE(os.fstat(descriptor).st_mode if old_mode is None else old_mode)
     finally:
         os.close(descriptor)
 

@@ -1,3 +1,5 @@
+import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -240,3 +242,56 @@ def test_json_without_duplicate_keys_and_nan(tmp_path: Path, text: str, message:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(ConfigError, match=message):
         load_json(tmp_path / "x.json")
+
+
+# ---- files of strangers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load", [load_json, load_toml])
+def test_only_regular_files_of_bounded_size_are_read(load: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    for name in ("pipe", "device"):
+        with pytest.raises(ConfigError, match=rf"{name}: cannot be read \(it is not a regular file\)$"):
+            load(tmp_path / name)
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 1 << 40)
+    with pytest.raises(ConfigError, match=r"large: cannot be read \(it has more than [\d,]+ bytes\)$"):
+        load(tmp_path / "large")
+
+
+@pytest.mark.parametrize(
+    ("load", "content", "message"),
+    [
+        (load_json, f'{{"a": {"7" * 400}}}', "a number has 400 digits, more than 40"),
+        (load_json, f'{{"a": {"7" * 5000}}}', "a number has 5,000 digits, more than 40"),
+        (load_json, '{"a": -1e999}', "the number -1e999 is too large"),
+        (load_json, "{" + ", ".join(f'"k{i % 59_999}": 1' for i in range(60_000)) + "}", "key 'k0' appears twice"),
+        (load_toml, "a = " + "[" * 100_000, "recursion"),
+        (load_toml, f"{'a.' * 40_000}b = 1", "a dotted key has more than 32 parts"),
+        (load_toml, f"x = {{ {'a . ' * 40_000}b = 1 }}", "a dotted key has more than 32 parts"),
+        (load_toml, f"""{'"a" . ' * 40_000}b = 1""", "a dotted key has more than 32 parts"),
+        (load_toml, f"[{'a.' * 40_000}b]", "a dotted key has more than 32 parts"),
+    ],
+    ids=range(9),
+)
+def test_a_hostile_file_takes_no_time(load: Any, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "hostile").write_text(content)
+    begin = time.process_time()
+    with pytest.raises(ConfigError, match=rf"^[^\n]*hostile: is not valid \w+ \([^\n]*{message}[^\n]*\)$"):
+        load(tmp_path / "hostile")
+    assert time.process_time() - begin < 5
+
+
+def test_looking_for_dotted_keys_takes_no_time(tmp_path: Path) -> None:
+    for text in ("a" * 500_000, '"' * 500_000, "a " * 250_000, "a. " * 30 + "a" * 500_000, "'a\\n" * 100_000):
+        (tmp_path / "hostile").write_text(text)
+        begin = time.process_time()
+        with pytest.raises(ConfigError):
+            load_toml(tmp_path / "hostile")
+        assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("key", ["rooms", "height", "floor", "name"])
+def test_a_number_beyond_measure(key: str) -> None:
+    assert refused({"rooms": 3, key: 10**4000}) == f"'{key}' is too large"

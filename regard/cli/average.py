@@ -39,13 +39,13 @@ def command(sources: tuple[Path, ...], destination: Path, last: int | None, best
 
 def _average_models(paths: Sequence[Path], destination: Path) -> None:
     from regard.errors import ModelError
-    from regard.io import new_directory
     from regard.text import tokenizer as text
     from regard.weights.average import average_models
+    from regard.weights.checksums import new_model
     from regard.weights.model_io import write_model
 
     made = average_models(paths)
-    with new_directory(destination) as draft:
+    with new_model(destination) as draft:
         if tokenizer := text.load(paths[0]):
             tokenizer.save(draft)
         tokens = _tokens(paths[0])

@@ -36,6 +36,7 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     from regard.evaluation.aligned_files import aligned
     from regard.evaluation.calibration import ParallelTexts, calibrate
     from regard.io import write_json
+    from regard.weights.checksums import refresh
 
     model = options.load_translator(directory, device).model
     pairs = [(text, reference) for text, reference in aligned(source, target) if text and reference]
@@ -44,5 +45,6 @@ def command(directory: Path, source: Path, target: Path, to: str | None, device:
     data = ParallelTexts([text for text, _ in pairs], [reference for _, reference in pairs], to)
     confidence = calibrate(model, [data])
     write_json(directory / FILE, to_table(confidence))
+    refresh(directory, FILE)
     assert confidence.error is not None
     output.table([(name, f"{error:.3f}") for name, error in confidence.error.items()], header=("calibration", "error"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli import options, output
-from regard.errors import UsageError
+from regard.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from regard.tasks.base import Model
@@ -49,6 +49,8 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
     SOURCE is a model directory of regard or of Hugging Face (Marian/OPUS-MT, BERT, RoFormer, GPT-2, Llama, ViT), or a
     llama2.c .bin file.
     """
+    from regard.weights.checksums import new_model
+
     model = options.load(source, "cpu")
     if shortlist is not None:
         learn_shortlist(model, shortlist)
@@ -56,13 +58,15 @@ def command(source: Path, destination: Path, style: str, int8: bool, shortlist: 
         from regard.weights.quantize import quantize
 
         quantize(model.network)
-    model.save(destination, "huggingface" if style == "huggingface" else "regard")
-    copy_extras(model.source, destination)
+    with new_model(destination) as draft:
+        model.save_files(draft, "huggingface" if style == "huggingface" else "regard")
+        copy_extras(model.source, draft)
     output.echo(f"{destination}: {model.family} model, tokenizer {'included' if model.has_tokenizer else 'not found'}")
 
 
 def copy_extras(source: Path, destination: Path) -> None:
     """Copy a translator's files beside the model: card, confidence, languages."""
+    from regard.config import MAX_JSON_BYTES, read_file
     from regard.documents.confidence import FILE as CONFIDENCE
     from regard.documents.language_detector import FILE as LANGUAGES
     from regard.io import write_bytes
@@ -70,7 +74,11 @@ def copy_extras(source: Path, destination: Path) -> None:
 
     for name in (CARD, CONFIDENCE, LANGUAGES):
         if (source / name).is_file():
-            write_bytes(destination / name, (source / name).read_bytes())
+            try:
+                content = read_file(source / name, MAX_JSON_BYTES)
+            except OSError as error:
+                raise ModelError(f"{source / name}: cannot be read ({error.strerror})") from None
+            write_bytes(destination / name, content)
 
 
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:

@@ -1,6 +1,6 @@
 """regard info"""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,9 @@ from regard.plural import counted
 if TYPE_CHECKING:
     from regard.tasks.base import Model
     from regard.weights.model_directory import Card
+
+MAX_PROBLEMS = 10
+"""Files that do not match their hash, in the output."""
 
 
 @click.command(
@@ -27,14 +30,16 @@ Examples:
 @click.argument("directory", type=options.PATH)
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
-    """Show a model's family, settings, parameters by part, memory and tokenizer."""
+    """Show a model's family, settings, parameters by part, memory and tokenizer, and verify its hashes."""
+    from regard.weights.checksums import SHA256SUMS, verify
     from regard.weights.model_directory import Card
 
     model = options.load(directory, "cpu")
     about = describe(model)
     card = Card.load(model.source)
+    checked = verify(model.source)
     if as_json:
-        output.as_json(about | {"card": to_table(card) if card else None})
+        output.as_json(about | {"card": to_table(card) if card else None, "checksums": asdict(checked)})
         return
     if card:
         show_card(card)
@@ -44,6 +49,8 @@ def command(directory: Path, as_json: bool) -> None:
             ("tasks", ", ".join(model.tasks) or "logits"),
             ("memory", f"{about['bytes'] / 2**20:,.1f} MB of {about['weights']}"),
             ("tokenizer", counted(about["tokenizer"]["pieces"], "piece") if about["tokenizer"] else "none"),
+            ("checksums", f"none, there is no {SHA256SUMS}" if checked.status == "none" else checked.status),
+            *(("", problem) for problem in checked.problems[:MAX_PROBLEMS]),
         ],
         title=str(directory),
     )

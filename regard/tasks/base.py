@@ -17,10 +17,10 @@ from regard.errors import InputError, InputTooLong, ModelError, TaskError, Token
 from regard.inference.backend import Runtime, SpecialTokens
 from regard.inference.requests import Request
 from regard.inference.scheduler import Scheduler
-from regard.io import new_directory
 from regard.models import family_of
 from regard.models.config import BlockConfig, GenerationConfig
 from regard.text.tokenizer import Tokenizer
+from regard.weights.checksums import new_model
 from regard.weights.model_directory import Checkpoint
 from regard.weights.shortlist import Shortlist
 
@@ -112,12 +112,16 @@ class Model:
 
     def save(self, directory: str | Path, style: Style = "regard") -> None:
         """Write a new model directory in regard's own format, or one for transformers."""
+        with new_model(Path(directory)) as draft:
+            self.save_files(draft, style)
+
+    def save_files(self, draft: Path, style: Style = "regard") -> None:
+        """Write the files of a model directory into one that somebody else completes."""
         from regard.weights.model_io import write_model
 
-        with new_directory(Path(directory)) as draft:
-            write_model(draft, Checkpoint(self.network, self.generation, self.shortlist), style)
-            if self._tokenizer is not None:
-                self._tokenizer.save(draft)
+        write_model(draft, Checkpoint(self.network, self.generation, self.shortlist), style)
+        if self._tokenizer is not None:
+            self._tokenizer.save(draft)
 
     def generate(self, prompt: str = "", **search: Unpack[SearchOptions]) -> str:
         """The continuation of `prompt`."""

@@ -6,6 +6,7 @@ BERT, GPT-2) and ignores those of the file; for the published files both give th
 
 import base64
 import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,10 @@ MAIN_FILE = "tokenizer.json"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 MAX_PIECE_LENGTH = 4096
 """Characters. The longest published pieces are runs of a few hundred spaces or dashes."""
+MAX_UNIGRAM_LENGTH = 256
+"""Of a piece of a unigram model: the time for a text grows with its square. Published: 16, seldom more."""
+MAX_WORD_LENGTH = 1000
+"""Of a word that WordPiece segments: the time grows with its cube. Published: 100."""
 MAX_GROWTH = 10_000
 """Of a text before it is segmented, in characters. Published files: 1 to 5000, most below 50."""
 MAX_GROWTH_AFTER = 20
@@ -49,10 +54,10 @@ class HFTokenizer:
         self._files = dict(contents)
         self._path = directory / main
         config = read_tokenizer_config(contents, directory)
-        raw = files.parse_json(contents[main], self._path)
+        text = files.decode_text(contents[main], self._path)
         with files.tokenizer_errors(self._path):
-            self._max_text = _max_text(raw, config)  # before the library reads it, which normalizes the added tokens
-            self._tokenizer = Tokenizer.from_str(contents[main].decode("utf-8"))
+            self._max_text = _max_text(text, config)  # before the library reads it, which normalizes the added tokens
+            self._tokenizer = Tokenizer.from_str(text)
             # all-MiniLM's file truncates and pads to 128 tokens; here the caller decides on lengths
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
@@ -176,8 +181,21 @@ def growth(part: Any) -> float:
             raise ValueError(f"it has a part of an unknown type, {part!r:.50}")
 
 
-def _max_text(raw: Mapping[str, Any], config: TokenizerConfig) -> int:
-    """The longest text that may be encoded with a tokenizer.json."""
+def _check_model(model: Any) -> None:
+    """Refuse a model that takes hours for one long word."""
+    match model:
+        case {"vocab": [*entries]} if max((len(entry[0]) for entry in entries), default=0) > MAX_UNIGRAM_LENGTH:
+            raise ValueError(f"its unigram model has a piece of more than {MAX_UNIGRAM_LENGTH} characters")
+        case {"max_input_chars_per_word": int(most)} if most > MAX_WORD_LENGTH:
+            raise ValueError(f"its max_input_chars_per_word is {most:,}, more than {MAX_WORD_LENGTH:,}")
+
+
+def _max_text(tokenizer_json: str, config: TokenizerConfig) -> int:
+    """The longest text that may be encoded with this file; a ValueError if the library should not read it at all."""
+    raw = json.loads(tokenizer_json)
+    if not isinstance(raw, dict):
+        raise ValueError(f"it must hold an object, not a {type(raw).__name__}")
+    _check_model(raw.get("model"))
     before = growth(raw.get("normalizer")) * growth(raw.get("pre_tokenizer"))
     added = [*(token["content"] for token in raw.get("added_tokens") or ()), *config.added, *config.special]
     if before > MAX_GROWTH or before * sum(map(len, added)) > MAX_GROWN_TEXT:

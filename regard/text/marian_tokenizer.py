@@ -16,6 +16,8 @@ from regard.text import tokenizer as files
 from regard.text.tokenizer import CONFIG_FILES, check_ids, check_text, clean_up, read_tokenizer_config
 
 MAIN_FILES = ("source.spm", "target.spm", "vocab.json")
+MAX_UNSPLIT = 10_000
+"""Tokens that are looked for in every text: each takes its time at every character."""
 TARGET_VOCAB = "target_vocab.json"
 DEFAULT_NAMES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
@@ -50,6 +52,10 @@ class MarianTokenizer:
         self.vocab, self.vocab_target = max(self._pieces) + 1, max(self._target_pieces) + 1
         # literal strings only, longest first: as fast as str.find for any input
         unsplit = sorted({*special, *added}, key=len, reverse=True)
+        if len(unsplit) > MAX_UNSPLIT:
+            raise TokenizerError(
+                f"{directory}: has {len(unsplit):,} added and special tokens, more than {MAX_UNSPLIT:,}"
+            )
         self._unsplit = re.compile("(" + "|".join(map(re.escape, unsplit)) + ")")
         self._cleans_up = config.clean_up
 

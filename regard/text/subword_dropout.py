@@ -74,9 +74,12 @@ class SubwordDropout:
         """`content`: a tokenizer.json."""
         self._tokenizer = Tokenizer.from_str(content.decode("utf-8"))
         raw = json.loads(content)
-        if raw["normalizer"] != {"type": "Prepend", "prepend": " "} or raw["model"]["type"] not in MODELS:
-            raise ConfigError("dropout needs a tokenizer learned by regard; this one comes from elsewhere")
-        self._model: _Model = MODELS[raw["model"]["type"]](raw["model"])
+        try:
+            if raw["normalizer"] != {"type": "Prepend", "prepend": " "}:
+                raise ValueError
+            self._model: _Model = MODELS[raw["model"]["type"]](raw["model"])
+        except (KeyError, TypeError, ValueError):  # nothing else has exactly these keys
+            raise ConfigError("dropout needs a tokenizer learned by regard; this one comes from elsewhere") from None
         self._dropout = int(dropout * 2.0**64)
         self.variants = variants
 

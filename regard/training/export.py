@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from regard.errors import TrainingError
-from regard.io import new_directory
 from regard.models.config import BlockConfig
 from regard.text import tokenizer as text
 from regard.training import checkpoint
 from regard.training.prepare import generation_config, new_config
 from regard.training.recipe import Recipe
 from regard.training.run_directory import MODEL, STATE, read_start, tokenizer_folder
+from regard.weights.checksums import new_model
 from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import write_model
 from regard.weights.safetensors_files import build_model
@@ -35,6 +35,6 @@ def write_mean(directory: Path, recipe: Recipe, run: Path, paths: list[Path], *,
     start = read_start(run)
     config: BlockConfig = start.config if start else new_config(recipe, tokenizer)
     model = build_model(config, checkpoint.mean_weights(paths), paths[-1])
-    with new_directory(directory, replace=replace) as draft:
+    with new_model(directory, replace=replace) as draft:
         write_model(draft, Checkpoint(model, generation_config(recipe, start)))
         tokenizer.save(draft)

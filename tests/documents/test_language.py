@@ -1,6 +1,8 @@
 """Languages are told apart after a few dozen sentences, and a damaged file is told from a good one."""
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +214,25 @@ def test_no_file(tmp_path: Path) -> None:
         Languages.load(tmp_path / "languages.json")
     with pytest.raises(ModelError, match=r"cannot be read"):
         Languages.load(tmp_path)
+
+
+def test_many_languages_take_no_time(tmp_path: Path) -> None:
+    known = [f"l{i}" for i in range(1000)]
+    row = [0] * 999 + [100]
+    (tmp_path / "languages.json").write_text(
+        json.dumps({"format": "regard languages 1", "known": known, "scores": {"tra": row}})
+    )
+    begin = time.process_time()
+    found = Languages.load(tmp_path / "languages.json").detect("train " * 100)
+    assert found[0][0] == "l999"
+    assert time.process_time() - begin < 5
+    known = [f"l{i}" for i in range(40_000)]
+    (tmp_path / "languages.json").write_text(json.dumps({"format": "regard languages 1", "known": known, "scores": {}}))
+    with pytest.raises(ModelError, match=r"^[^\n]*languages\.json: 'known' has 40,000 languages, more than 1,000$"):
+        Languages.load(tmp_path / "languages.json")
+
+
+def test_a_language_file_that_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "languages.json")
+    with pytest.raises(ModelError, match=r"languages\.json: cannot be read \(it is not a regular file\)$"):
+        Languages.load(tmp_path / "languages.json")

@@ -140,6 +140,22 @@ def test_what_published_files_have(part: Any, factor: float) -> None:
     assert growth(part) == factor
 
 
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a" * 300, -1.0]]}, "a piece of more than 256"),
+        (
+            {"type": "WordPiece", "vocab": WORDS, "unk_token": "<unk>", "continuing_subword_prefix": "##"}
+            | {"max_input_chars_per_word": 10**9},
+            "max_input_chars_per_word is 1,000,000,000, more than 1,000",
+        ),
+    ],
+    ids=["Unigram", "WordPiece"],
+)
+def test_a_model_that_would_take_hours_for_a_word(tmp_path: Path, model: dict[str, Any], reason: str) -> None:
+    refused(tokenizer_json(tmp_path, model=model), reason)
+
+
 def test_a_piece_without_end(tmp_path: Path) -> None:
     model = {"type": "WordLevel", "vocab": {"<unk>": 0, "x" * 5000: 1}, "unk_token": "<unk>"}
     refused(tokenizer_json(tmp_path, model=model), "has a piece of more than 4,096 characters")
@@ -155,6 +171,16 @@ def test_an_added_token_with_an_endless_id(tmp_path: Path, number: str) -> None:
     config = {"added_tokens_decoder": {number: {"content": "<x>"}}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     refused(tokenizer_json(tmp_path), "added.tokens")
+
+
+def test_many_tokens_added_to_marian(marian: SimpleNamespace, tmp_path: Path) -> None:
+    marian.ours.save(tmp_path)
+    added = {str(1000 + i): {"content": f"<t{i}>"} for i in range(20_000)}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
+    if "target_vocab.json" in marian.ours.contents:
+        config = {"separate_vocabs": True, "added_tokens_decoder": added}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    refused(tmp_path, "has 20,00[0-9] added and special tokens, more than 10,000")
 
 
 def test_a_normalizer_that_writes_no_utf8(marian: SimpleNamespace, tmp_path: Path) -> None:
