@@ -8,6 +8,7 @@ it, or is skipped and counted, as the settings say.
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from regard.text.placeholders import with_placeholders
 
 MAX_LINE = 10_000_000
 """Characters. Reading takes four bytes of memory for each of the longest line that is allowed."""
+LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""It becomes a part of file names, and a tag of the tokenizer."""
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -58,6 +61,11 @@ class Files:
             raise ConfigError(f"columns must be two numbers >= 1, not {list(self.columns)}")
         if len(self.keys) != 2:
             raise ConfigError(f"keys must be two names, not {list(self.keys)}")
+        for name in (self.tag, self.language):
+            if name is not None and not LANGUAGE.fullmatch(name):
+                raise ConfigError(
+                    f"tag and language must start with a letter and have only letters, digits, _ and -: '{name}'"
+                )
         if not 0 < self.weight <= 1000:
             raise ConfigError(f"weight must be more than 0 and at most 1000, not {self.weight}")
 
@@ -110,8 +118,10 @@ class DataSettings:
             raise ConfigError(f"max_ratio must be at least 1, not {self.max_ratio}")
         if not 0 <= self.placeholders <= 1:
             raise ConfigError(f"placeholders must be a fraction from 0 to 1, not {self.placeholders}")
-        if not 1 <= self.longest_line <= MAX_LINE:
-            raise ConfigError(f"longest_line must be from 1 to {MAX_LINE:,}, not {self.longest_line:,}")
+        if self.longest_line < 1:
+            raise ConfigError(f"longest_line must be at least 1, not {self.longest_line}")
+        if self.longest_line > MAX_LINE:
+            raise ConfigError(f"longest_line must be at most {MAX_LINE:,}, not {self.longest_line:,}")
         if self.split is not None:
             if self.valid:
                 raise ConfigError("[data.split] makes the validation pairs; remove valid")

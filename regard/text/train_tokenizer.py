@@ -36,6 +36,10 @@ WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)
 TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 RESERVED = set("\t\n\r\0▁")
 """Characters that sentencepiece uses itself; words with them use the pieces learned from other words."""
+MAX_VOCAB = 1_000_000
+"""`tokenizers` reserves memory for all of them at once, and aborts the process when there is too little."""
+LONG_WORD = re.compile(r"\w{1000}|[^\w\s]{1000}|\s{1000}")
+"""Is cut for learning: a word of 100,000 characters takes a minute, and all of it can become one piece."""
 MIN_PAIR_COUNT = 2
 """A pair that occurs once teaches nothing."""
 
@@ -66,6 +70,8 @@ class TokenizerSettings:
             raise ConfigError(
                 f"vocab must be more than {self.fixed_pieces} (special pieces, tags and bytes), not {self.vocab}"
             )
+        if self.vocab > MAX_VOCAB:
+            raise ConfigError(f"vocab must be at most {MAX_VOCAB:,}, not {self.vocab:,}")
 
     @property
     def fixed_pieces(self) -> int:
@@ -93,7 +99,8 @@ def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[s
 
 def _learn(settings: TokenizerSettings, texts: Iterable[str]) -> bytes:
     """The content of a tokenizer.json."""
-    tokenizer = {"bpe": _bpe, "unigram": _unigram}[settings.kind](settings, texts)
+    cut = (LONG_WORD.sub(r"\g<0> ", text) for text in texts)
+    tokenizer = {"bpe": _bpe, "unigram": _unigram}[settings.kind](settings, cut)
     tokenizer.post_processor = processors.TemplateProcessing(f"$A {END}", None, [(END, SPECIAL.index(END))])
     content: str = tokenizer.to_str(pretty=True)
     return (content + "\n").encode("utf-8")

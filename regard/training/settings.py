@@ -8,7 +8,11 @@ from regard.errors import ConfigError
 
 MAX_UPDATES = 99_999_999
 """The names of checkpoints have eight digits. No other whole number needs to be larger."""
+MAX_ACCUMULATE = 10_000
+"""All batches of an update are in memory."""
 MAX_REPLICAS = 256
+MAX_WEIGHT = 1e6
+"""Of a part of the loss, of the decay, of a gradient: far from what overflows in float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +83,14 @@ class TrainSettings:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
         for name, value in vars(self).items():
-            most = {"replicas": MAX_REPLICAS, "mrt_samples": MAX_BEAM}.get(name, MAX_UPDATES)
+            most = {"accumulate": MAX_ACCUMULATE, "replicas": MAX_REPLICAS, "mrt_samples": MAX_BEAM}.get(
+                name, MAX_UPDATES
+            )
             if isinstance(value, int) and value > most:
                 raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
+        for name in ("clip", "weight_decay", "rdrop_alpha"):
+            if getattr(self, name) > MAX_WEIGHT:
+                raise ConfigError(f"{name} must be at most {MAX_WEIGHT:,.0f}, not {getattr(self, name)}")
         if self.mrt_samples < 2:
             raise ConfigError(f"mrt_samples must be at least 2, not {self.mrt_samples}: they are compared")
         if self.mrt_weight and self.rdrop_alpha:

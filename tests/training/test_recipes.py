@@ -95,3 +95,35 @@ def test_a_resumed_run_may_run_longer(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(SAVED.replace('"valid": []', '"valid": [{"tsv": "x"}]'))
     with pytest.raises(UsageError, match="compared by BLEU"):
         read_recipe(tmp_path, ["train.stop_on=loss"])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.warmup=1" + "0" * 400, "'warmup'"),
+        ("train.updates=0x" + "f" * 5000, "'updates'"),
+        ("train.updates=" + "9" * 5000, "'updates' must be a whole number"),
+        ("train.updates=100000000", "updates must be at most 99,999,999"),
+        ("train.accumulate=10001", "accumulate must be at most 10,000"),
+        ("train.replicas=257", "replicas must be at most 256"),
+        ("train.mrt_samples=1025", "mrt_samples must be at most 1,024"),
+        ("train.rdrop_alpha=1e308", "rdrop_alpha must be at most 1,000,000"),
+        ("train.betas=" + "[" * 100_000, "'betas' must be a list"),
+        ("tokenizer.vocab=99999999999", "vocab must be at most 1,000,000"),
+        ("model.preset=0x" + "f" * 5000, "preset must be a string"),
+        ("model.encoder_layers=1001", "encoder_layers must be at most 1,000"),
+        ("data.longest_line=10000001", "longest_line must be at most 10,000,000"),
+        ('data.train=[{tsv="x", language="../../x"}]', "tag and language must start with a letter"),
+        ('data.train=[{tsv="x", tag="a\\u0000b"}]', "tag and language must start with a letter"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_value_beyond_all_measure(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_recipe(ROOT / "recipes" / "sample.toml", [override])
+    assert message in str(raised.value)
+
+
+def test_a_setting_from_the_command_line_that_is_not_text() -> None:
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        load_recipe(ROOT / "recipes" / "sample.toml", ["data.dir=\udcff"])
