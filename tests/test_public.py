@@ -38,6 +38,12 @@ def test_help_of_load_teaches() -> None:
     assert all(word in text for word in ("box", "device", "dtype", "Hugging Face", "TranslationModel", ">>> "))
 
 
+def test_help_explains_every_search_setting() -> None:
+    text = inspect.getdoc(SearchSettings) or ""
+    for field in dataclasses.fields(SearchSettings):
+        assert re.search(rf"^{field.name} +[A-Z]", text, re.MULTILINE), field.name
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

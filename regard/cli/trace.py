@@ -34,8 +34,8 @@ Examples:
 @options.device_option
 @click.option("--target", help="Translation to trace. Default: the model's own.")
 @click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
-@click.option("--block", type=click.IntRange(1), metavar="N", help="Show only this block.")
-@click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Number of next tokens.")
+@click.option("--block", type=options.COUNT, metavar="N", help="Show only this block.")
+@click.option("--top", default=5, show_default=True, type=options.COUNT, metavar="N", help="Number of next tokens.")
 @options.json_option
 def command(
     text: str,

@@ -38,7 +38,7 @@ _set: list[int] = []
 def set_threads(count: int | None = None) -> int:
     """Use `count` threads, else OMP_NUM_THREADS (torchrun sets it), else `cores()`; return the number."""
     if count is not None and count < 1:
-        raise UsageError(f"threads must be 1 or more, not {count}")
+        raise UsageError(f"threads must be at least 1, not {count}")
     number = count or _from_environment() or cores()
     _set[:] = [number]
     if torch := _torch():
@@ -116,7 +116,7 @@ def limit_torch(share: int) -> Iterator[None]:
 
 
 class ThreadPool:
-    """`count`  The caller waits while they work, and has all threads to itself otherwise."""
+    """Runs tasks on `count` threads, each with its share of the cores. The caller waits."""
 
     def __init__(self, count: int) -> None:
         self._share = max(1, current_threads() // count)

@@ -132,7 +132,7 @@ def _vocabulary(raw: bytes, path: Path) -> dict[str, int]:
     ids = files.parse_json(raw, path)
     for piece, number in ids.items():
         if type(number) is not int or number < 0:
-            raise TokenizerError(f"{path}: the id of {piece!r} must be a whole number >= 0, not {number!r}")
+            raise TokenizerError(f"{path}: the id of {piece!r} must be a whole number of at least 0, not {number!r}")
     if len(set(ids.values())) != len(ids):
         raise TokenizerError(f"{path}: two pieces share one id")
     try:
