@@ -13,7 +13,7 @@ from regard.data.filter_counts import Stats
 from regard.data.sources import Pair, training_pairs, validation_pairs
 from regard.data.split import split_settings, write_split
 from regard.data.token_cache import cached_corpus, location, tag_ids
-from regard.errors import ConfigError, UsageError
+from regard.errors import UsageError
 from regard.io import new_directory
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
@@ -26,7 +26,7 @@ from regard.training.distributed import Workers
 from regard.training.losses import TranslationLoss
 from regard.training.minimum_risk import MinimumRiskLoss
 from regard.training.rdrop import RDropLoss
-from regard.training.recipe import Recipe, model_config
+from regard.training.recipe import Recipe, check_context, model_config
 from regard.training.run_directory import CACHE, SPLIT_DATA, read_start, tokenizer_folder
 from regard.training.settings import TrainSettings
 from regard.weights.model_directory import Checkpoint
@@ -58,6 +58,12 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     """Make tokenizer, token cache and model, or load them if they exist. The main worker makes them first."""
     if not recipe.data.train:
         raise UsageError("the recipe names no training data: [data] train = …")
+    train = recipe.train
+    if train.warmup > train.updates:
+        say(
+            f"warning: [train] warmup = {train.warmup} is more than updates = {train.updates}: "
+            f"the learning rate never reaches lr = {train.lr}"
+        )
     tokenizer = corpus = None
     for turn in (True, False):
         if workers.is_main == turn:
@@ -72,8 +78,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     start = read_start(run)
     model, generation = _initial_model(recipe, start, tokenizer), generation_config(recipe, start)
     context = model.config.context
-    if recipe.data.max_tokens > context:
-        raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
+    check_context(recipe, context)
     assert generation.start is not None
     assert generation.pad is not None
     epochs = Epochs(
