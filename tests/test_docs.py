@@ -3,15 +3,20 @@
 The blocks of a page run in order, in one folder. Numbers may differ in the last digits, words may not.
 """
 
+import dataclasses
 import itertools
 import os
 import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from regard.config import to_table
+from regard.training.settings import TrainSettings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -131,6 +136,17 @@ def test_the_changelog_names_modules_that_exist() -> None:
         stem, _, ends = name.rstrip("}").partition("{")
         for end in re.split(", | and ", ends):
             pkgutil.resolve_name(stem + end)
+
+
+def test_the_train_table_is_that_of_the_settings() -> None:
+    """docs/training.md: every key of [train], in order, with its default."""
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\| ..", page.split("## The [train] table", 1)[1], re.MULTILINE)
+    found = {
+        key: tomllib.loads(f"value = {cell}")["value"] for key, cell in ((k, c.strip(" `")) for k, c in rows) if cell
+    }
+    assert [key for key, _ in rows] == [field.name for field in dataclasses.fields(TrainSettings)]
+    assert {"updates": 1} | found == to_table(TrainSettings(updates=1))
 
 
 def test_every_folder_has_a_page() -> None:

@@ -1,4 +1,4 @@
-"""Continuous batching: requests that are done leave, waiting ones take their place, and new ones may come at any time.
+"""Continuous batching: finished requests leave, waiting ones take their place, and new ones may come at any time.
 
     handle = scheduler.submit(request)      # from any thread, while it runs
     handle.result()                         # or handle.tokens(), handle.cancel()

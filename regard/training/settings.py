@@ -30,12 +30,15 @@ class TrainSettings:
     lr_floor: float = 0.0
     """cosine and wsd: final learning rate, as a fraction of the peak."""
     betas: tuple[float, ...] = (0.9, 0.98)
+    """Decay of AdamW's averages of the gradient and of its square."""
     eps: float = 1e-9
+    """Added to AdamW's divisor."""
     weight_decay: float = 0.0
     """Applied to matrices; never to biases, norms and embeddings."""
     clip: float = 1.0
     """Maximum gradient norm; 0 for no limit."""
     label_smoothing: float = 0.1
+    """Share of the target probability that is spread over the whole vocabulary."""
     rdrop_alpha: float = 0.0
     """R-Drop: weight of the divergence between two passes with different dropout (5 in its paper); 0 turns it off.
     An update takes twice as long."""
