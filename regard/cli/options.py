@@ -52,7 +52,7 @@ COUNT = Count()
 TAG = re.compile(r">>(.+)<<")
 """The piece of a target language, before the source."""
 OPTION_LIKE = re.compile(r"--?[A-Za-z][\w-]*")
-"""What is taken for an option, known or misspelt. Other arguments are texts: "- Buy milk", "-5 degrees"."""
+"""What is taken for an option, known or misspelled. Other arguments are texts: "- Buy milk", "-5 degrees"."""
 
 
 class Option(click.Option):
@@ -274,7 +274,7 @@ def no_other_work() -> bool:
 def read_texts(
     texts: tuple[str, ...], source: Path | None = None, other_work: Callable[[], bool] = no_other_work
 ) -> Iterator[list[InputText]]:
-    """The texts of the command line, or the lines of a file or of standard input: those that are there by now.
+    """The texts of the command line, or the lines of a file or of standard input, as they arrive.
 
     Where no line is there, this waits for one; or it yields an empty batch while there is other work, also after the
     last line.

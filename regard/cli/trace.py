@@ -8,7 +8,7 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
-from regard.plural import counted
+from regard.plural import counted, with_article
 from regard.text.word_ids import readable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def command(
     model = options.load(directory, device)
     for name, given in (("--target", target), ("--to", to)):
         if given is not None and model.family != "seq2seq":
-            raise UsageError(f"{name} is for translation models; this model is of family {model.family}")
+            raise UsageError(f"{name} is for translation models; this is {with_article(model.family)} model")
     if isinstance(model, TranslationModel):
         options.require_target_language(model, to)
     view = capture(model, text, target, to=to, top=top)

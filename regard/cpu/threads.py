@@ -12,7 +12,7 @@ For all but large models, two threads that each run their own model can do a thi
 
 The trap: torch keeps the number of threads in three places. OpenMP has one for each thread; torch has one for the
 process, which a thread adopts at its first operation, whatever was set in it before; MKL has one for the process. So
-the share is set in all of them while the pool works, and the full number again afterwards. (With four threads that
+the share is set in all of them while the pool works, and the full number again afterward. (With four threads that
 wait for each other on two cores, by spinning, training ran at three quarters of its speed.)
 """
 

@@ -175,7 +175,7 @@ def search_settings(defaults: GenerationConfig, options: Mapping[str, Any]) -> S
 
 
 NEUTRAL_DEFAULTS = GenerationConfig()
-"""For options that are checked before a model is loaded."""
+"""For checking options before a model is loaded."""
 OPTIONAL = ("patience", "max_tokens", "seed")
 LIMITS: tuple[tuple[str, float, float], ...] = (
     ("beam", 1, MAX_BEAM),

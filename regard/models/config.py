@@ -211,7 +211,7 @@ class GenerationConfig:
     beam: int = 1
     """Default beam size; 1 is greedy search."""
     length_penalty: float = 1.0
-    """Exponent α of the length penalty in beam search; larger values favour longer hypotheses."""
+    """Exponent α of the length penalty in beam search; larger values favor longer hypotheses."""
     length_form: Literal["plain", "paper"] = "plain"
     """Divisor of the score of n tokens: n^α (plain), or the paper's ((5 + n) / 6)^α."""
 
@@ -221,7 +221,7 @@ class GenerationConfig:
 
 
 def check_choices(settings: Any) -> None:
-    """Check values set in code (`read` checks files): a misspelt name must not build another model."""
+    """Check values set in code (`read` checks files): a misspelled name must not build another model."""
     for name, hint in get_type_hints(type(settings)).items():
         if get_origin(hint) is Literal:
             one_of(getattr(settings, name), get_args(hint), name)

@@ -135,7 +135,7 @@ def check_validation(recipe: Recipe) -> None:
 
 
 def check_context(recipe: Recipe, context: int) -> None:
-    """The model must be able to read the pairs that are kept."""
+    """The model must be able to read every pair kept."""
     if recipe.data.max_tokens > context:
         raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
 
