@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.decoding.settings import SearchSettings
     from regard.documents.document_translator import DocumentTranslator, load_translator, translate
-    from regard.documents.glossary import Glossary
+    from regard.documents.glossary import Glossary, Term
     from regard.documents.result import TranslationResult
     from regard.errors import RegardError
     from regard.tasks.base import Model
@@ -34,6 +34,7 @@ __all__ = [
     "Model",
     "RegardError",
     "SearchSettings",
+    "Term",
     "Trace",
     "TranslationResult",
     "load",
@@ -49,6 +50,7 @@ _HOMES = {
     "Model": "regard.tasks.base",
     "RegardError": "regard.errors",
     "SearchSettings": "regard.decoding.settings",
+    "Term": "regard.documents.glossary",
     "Trace": "regard.blocks.trace",
     "TranslationResult": "regard.documents.result",
     "load": "regard.tasks.load",

@@ -3,25 +3,40 @@
 An unknown key, a wrong type or a missing value is an error that names the file, the key and the nearest known key.
 Nothing is guessed and nothing is ignored: a misspelled key that silently falls back to a default costs someone a night
 of training.
+
+The files may come from anybody: `read_file` opens regular files only and reads a bounded number of bytes, and parsing
+takes time in proportion to them.
 """
 
 import dataclasses
 import difflib
+import errno
 import functools
 import json
 import math
 import operator
+import os
+import re
+import stat
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
 
 from regard.errors import ConfigError, one_line
 
 Settings = TypeVar("Settings")
+
+MAX_JSON_BYTES = 16 << 20
+"""The index of the largest published models, of 90,000 tensors, has 9 MB."""
+MAX_TOML_BYTES = 1 << 20
+MAX_DIGITS = 40
+"""Of a whole number. Any such number can be printed, multiplied and turned into a float."""
+LONG_DOTTED_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
+"""tomllib takes quadratic time for these: 4 s for one of 40 kB."""
 
 SYNONYMS = {
     "updates": "epochs num_epochs max_epochs num_train_epochs steps max_steps train_steps iterations max_iters",
@@ -56,8 +71,10 @@ SYNONYMS = {
     "context": "block_size max_length max_position_embeddings n_positions max_seq_len",
     "norm_first": "pre_norm normalize_before",
     "beam": "beam_size num_beams",
-    "max_tokens": "max_length max_len max_new_tokens max_decode_length",
-    "min_tokens": "min_length min_len min_new_tokens",
+    "n_best": "num_return_sequences",
+    "temperature": "do_sample",
+    "max_tokens": "max_new max_new_tokens max_length max_len max_decode_length",
+    "min_tokens": "min_new min_new_tokens min_length min_len",
     "length_penalty": "lenpen alpha",
 }
 """Our key -> what other toolkits call it. Spelling alone would suggest 'eps' for 'epochs'."""
@@ -90,12 +107,48 @@ def to_table(settings: Any) -> dict[str, Any]:
 
 
 def load_json(path: Path) -> dict[str, Any]:
-    """Load a JSON object, stricter than `json.loads`: no duplicate keys, no NaN, no Infinity."""
-    return _load(path, partial(json.loads, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant), "JSON")
+    """Load a JSON object, stricter than `json.loads`: no duplicate keys, no NaN, no Infinity, no endless numbers."""
+    return _load(path, parse_json, "JSON", MAX_JSON_BYTES)
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    return _load(path, tomllib.loads, "TOML")
+    return _load(path, _parse_toml, "TOML", MAX_TOML_BYTES)
+
+
+def parse_json(text: str) -> Any:
+    """As strict as `load_json`; anything else is a ValueError or a RecursionError."""
+    return json.loads(
+        text,
+        object_pairs_hook=_unique_keys,
+        parse_constant=_refuse_constant,
+        parse_int=_parse_int,
+        parse_float=_parse_float,
+    )
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading. Opening a named pipe would wait for a writer, and a device may have no end.
+
+    Everything else is an OSError.
+    """
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        yield file
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The content of a regular file of at most so many bytes; an OSError otherwise."""
+    with open_file(path) as file:
+        content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)  # one more: it may have grown
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
+    return content
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))  # neither is on Windows
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -136,7 +189,7 @@ def check_range(
     ]
     if value is not None and not all(holds(value, bound) for bound, _, holds in bounds):
         wanted = " and ".join(f"{word} {bound:,}" for bound, word, _ in bounds)
-        raise ConfigError(f"{name} must be {wanted}, not {value}")
+        raise ConfigError(f"{name} must be {wanted}, not {value:,}")
 
 
 @functools.cache
@@ -161,8 +214,9 @@ def one_of(value: str, known: Iterable[str], what: str) -> None:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key '{next(key for key in keys if keys.count(key) > 1)}' appears twice")
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"key '{twice}' appears twice")
     return table
 
 
@@ -170,9 +224,27 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, Any]:
+def _parse_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits, more than {MAX_DIGITS}")
+    return int(digits)
+
+
+def _parse_float(digits: str) -> float:
+    if math.isinf(value := float(digits)):
+        raise ValueError(f"the number {digits} is too large")
+    return value
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    if LONG_DOTTED_KEY.search(text):
+        raise ValueError("a dotted key has more than 32 parts")
+    return tomllib.loads(text)
+
+
+def _load(path: Path, parse: Callable[[str], Any], language: str, most: int) -> dict[str, Any]:
     try:
-        raw = parse(path.read_text(encoding="utf-8"))
+        raw = parse(read_file(path, most).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:  # ValueError: parser errors and bad UTF-8
@@ -185,6 +257,8 @@ def _load(path: Path, parse: Callable[[str], Any], language: str) -> dict[str, A
 def _value(hint: Any, value: Any, here: str, key: str) -> Any:
     """Check one value against its type hint; convert lists to tuples and tables to dataclasses."""
     where = f"{here} '{key}'"
+    if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
+        raise ConfigError(f"{where} must be a number of at most {MAX_DIGITS} digits")
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
@@ -203,22 +277,25 @@ def _value(hint: Any, value: Any, here: str, key: str) -> Any:
     if origin is dict:  # a table whose keys the caller checks
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")
-        return dict(value)
+        if arguments[1] in (Any, object):
+            return dict(value)
+        return {name: _value(arguments[1], item, _inside(here, key), name) for name, item in value.items()}
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")
-        table = f"{here[:-1]}.{key}]" if here.endswith("]") else f"{here} [{key}]"
-        return from_table(typing.cast(type, hint), value, table)
+        return from_table(typing.cast(type, hint), value, _inside(here, key))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise ConfigError(f"{where} must be a finite number, not one beyond 1.8e308") from None
+        return float(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{where} must be a finite number, not {value}")
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{where} must be {_type_name(hint)}, not {value!r}")
     return value
+
+
+def _inside(here: str, key: str) -> str:
+    """The place of a table within another: 'recipe.toml: [data]' and split -> 'recipe.toml: [data.split]'."""
+    return f"{here[:-1]}.{key}]" if here.endswith("]") else f"{here} [{key}]"
 
 
 def _table_value(value: Any) -> Any:

@@ -16,9 +16,24 @@
         ├── DeadlineExceeded   it took longer than it may               8   504
         └── Cancelled          its submitter cancelled it               8   499
 
-Each message is one line: what is wrong and where, what was expected, what to do.
+Each message is one line: what is wrong and where, what was expected, what to do. It may quote a file of a stranger:
+control characters are escaped, and of a long message the middle is left out.
 Bugs are `assert`s, not part of this tree.
 """
+
+import re
+
+MAX_MESSAGE = 1000
+"""Characters."""
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves the cursor, ends a line, reverses the reading order, or is no character."""
+
+
+def printable(text: str, most: int = MAX_MESSAGE) -> str:
+    """Text that is safe to show in a terminal: control characters escaped, the middle of a long one left out."""
+    if len(text) > most:
+        text = f"{text[: most * 3 // 4]} … {text[-(most // 4) :]}"
+    return CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def one_line(error: BaseException) -> str:
@@ -31,6 +46,9 @@ class RegardError(Exception):
 
     exit_code = 1
     http_status = 500
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class UsageError(RegardError):

@@ -14,12 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_or
 import click
 
 from regard.decoding.settings import SearchSettings
-from regard.errors import ConfigError, InputError, UsageError
+from regard.errors import ConfigError, InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from regard.documents.document_translator import DocumentTranslator
     from regard.documents.options import TranslationOptions
-    from regard.tasks import TranslationModel
     from regard.tasks.base import Model
 
 Decorated = Callable[..., Any]
@@ -49,8 +48,6 @@ class Count(click.types.IntParamType):
 
 PATH = NamedPath(path_type=Path)
 COUNT = Count()
-TAG = re.compile(r">>(.+)<<")
-"""The piece of a target language, before the source."""
 OPTION_LIKE = re.compile(r"--?[A-Za-z][\w-]*")
 """What is taken for an option, known or misspelled. Other arguments are texts: "- Buy milk", "-5 degrees"."""
 
@@ -71,6 +68,11 @@ class Verb(click.Command):
             return super().parse_args(ctx, self.with_texts_last(ctx, args))
         except click.NoSuchOption as error:
             if error.possibilities:
+                raise
+            if not any(
+                isinstance(param, click.Argument) and param.name in ("texts", "text", "prompt")
+                for param in self.get_params(ctx)
+            ):
                 raise
             raise click.UsageError(f"{error.message} Put -- before a text that begins with a dash.", ctx) from None
 
@@ -228,17 +230,10 @@ def search_settings(given: dict[str, Any], model: "Model | None" = None) -> "Sea
         raise type(error)(message) from None
 
 
-def require_target_language(model: "TranslationModel", to: str | None) -> None:
-    """Without its tag, a model of several target languages mixes them."""
-    languages = [
-        tag[1] for piece in model.tokenizer.pieces(range(model.tokenizer.vocab)) if (tag := TAG.fullmatch(piece))
-    ]
-    if to is None and len(languages) > 1:
-        raise UsageError(f"--to is required: this model translates into {', '.join(sorted(languages))}")
-
-
 def check_output(output: Path | None, *inputs: Path | None) -> None:
-    """Refuse to overwrite an input, whatever name the output gives it."""
+    """Refuse to overwrite an input, whatever name the output gives it, and a folder that is missing."""
+    if output is not None and not output.parent.is_dir():
+        raise OutputError(f"{output}: the folder {output.parent} does not exist; create it first")
     if output is None or not os.path.isfile(output):  # a terminal may be both
         return
     for path in inputs:

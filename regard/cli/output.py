@@ -1,13 +1,21 @@
-"""The only file that prints: results on stdout, everything else on stderr."""
+"""The only file that prints: results on stdout, everything else on stderr.
+
+Errors, progress, tables and JSON may quote a file of a stranger, so control characters never reach a terminal that
+way. Translations and the like are printed as they are.
+"""
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard import io
+from regard.errors import CONTROL, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def echo(text: str = "") -> None:
@@ -16,11 +24,16 @@ def echo(text: str = "") -> None:
 
 
 def as_json(value: Any) -> None:
-    echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(_escape(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def json_line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return _escape(json.dumps(value, ensure_ascii=False))
+
+
+def _escape(text: str) -> str:
+    """Escape the control characters that JSON allows in strings; the first 32 are escaped already."""
+    return CONTROL.sub(lambda found: found.group() if found.group() < " " else f"\\u{ord(found.group()):04x}", text)
 
 
 @contextmanager
@@ -34,7 +47,7 @@ def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def error(text: str) -> None:
-    print(f"regard: {text}", file=sys.stderr, flush=True)
+    print(f"regard: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def width() -> int:
@@ -51,16 +64,16 @@ def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[st
     from rich.text import Text
 
     grid = Table(box=None, show_header=bool(header), pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
-    listed = [list(row) for row in rows]
+    listed = [[printable(cell) for cell in row] for row in rows]
     for i in range(max(map(len, listed), default=0)):
-        name = header[i] if i < len(header) else ""
+        name = Text(printable(header[i]) if i < len(header) else "")
         grid.add_column(name, justify="right" if right[i : i + 1] == "r" else "left", header_style="dim")
     for row in listed:
         grid.add_row(*(Text(cell) for cell in row))  # Text: brackets in tokens are not markup
     console = Console(width=width(), highlight=False)
     with console.capture() as captured:
         if title:
-            console.print(Text(title, style="bold"))
+            console.print(Text(printable(title), style="bold"))
         for parts in console.render_lines(grid, pad=False):
             line = Text.assemble(*((part.text, part.style or "") for part in parts))
             line.rstrip()
@@ -71,17 +84,31 @@ def table(rows: Iterable[Sequence[str]], *, title: str = "", header: Sequence[st
 
 def status(text: str) -> None:
     """Print progress and the like, to stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(_printable_lines(text), file=sys.stderr, flush=True)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _console() -> "Console":
+    """For progress, on stderr. rich would exit with 1 when the reader is gone; main() handles it, as elsewhere."""
+    from rich.console import Console
+
+    class Stderr(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Stderr(stderr=True, highlight=False)
 
 
 class Bar:
     """A progress bar with rate and time left on a terminal, lines of text elsewhere."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.console = Console(stderr=True, highlight=False)
+        self.console = _console()
         self.total, self.live = total, self.console.is_terminal
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
         self.rich = Progress(*columns, console=self.console, disable=not self.live)
@@ -89,7 +116,7 @@ class Bar:
 
     def update(self, done: int, text: str) -> None:
         if self.live:
-            self.rich.update(self.task, completed=done, description=text)
+            self.rich.update(self.task, completed=done, description=printable(text))
         else:
             self.status(f"{done:,}/{self.total:,}  {text}")
 
@@ -99,7 +126,7 @@ class Bar:
             self.rich.update(self.task, completed=done)
 
     def status(self, text: str) -> None:
-        self.rich.console.print(text, markup=False, soft_wrap=True)
+        self.rich.console.print(_printable_lines(text), markup=False, soft_wrap=True)
 
 
 @contextmanager

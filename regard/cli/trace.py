@@ -32,7 +32,7 @@ Examples:
 @click.argument("text")
 @options.model_option
 @options.device_option
-@click.option("--target", help="Translation to trace. Default: the model's own.")
+@click.option("--target", metavar="TEXT", help="Translation to trace. Default: the model's own.")
 @click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
 @click.option("--block", type=options.COUNT, metavar="N", help="Show only this block.")
 @click.option("--top", default=5, show_default=True, type=options.COUNT, metavar="N", help="Number of next tokens.")
@@ -56,7 +56,7 @@ def command(
         if given is not None and model.family != "seq2seq":
             raise UsageError(f"{name} is for translation models; this is {with_article(model.family)} model")
     if isinstance(model, TranslationModel):
-        options.require_target_language(model, to)
+        model.require_target_language(to)
     view = capture(model, text, target, to=to, top=top)
     if block is not None:
         blocks = [one for one in view.blocks if one.index == block - 1]

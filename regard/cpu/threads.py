@@ -37,8 +37,10 @@ _set: list[int] = []
 
 def set_threads(count: int | None = None) -> int:
     """Use `count` threads, else OMP_NUM_THREADS (torchrun sets it), else `cores()`; return the number."""
-    if count is not None and count < 1:
-        raise UsageError(f"threads must be at least 1, not {count}")
+    if count is not None and (not isinstance(count, int) or count < 1):
+        raise UsageError(
+            f"threads must be a whole number of at least 1 (`load` takes 0 for one per core), not {count!r}"
+        )
     number = count or _from_environment() or cores()
     _set[:] = [number]
     if torch := _torch():

@@ -21,6 +21,8 @@ from regard.errors import ConfigError, InputError, one_line
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders
 
+MAX_LINE = 10_000_000
+"""Characters. Reading takes four bytes of memory for each of the longest line that is allowed."""
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -106,7 +108,7 @@ class DataSettings:
         check_range("max_tokens", self.max_tokens, least=2)
         check_range("max_ratio", self.max_ratio, least=1)
         check_range("placeholders", self.placeholders, least=0, most=1)
-        check_range("longest_line", self.longest_line, least=1)
+        check_range("longest_line", self.longest_line, least=1, most=MAX_LINE)
         if self.split is not None:
             if self.valid:
                 raise ConfigError("[data.split] makes the validation pairs; remove valid")

@@ -20,11 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import from_table, load_json
+from regard.errors import ConfigError
 
 FILE = "confidence.json"
 MIN_LOG_PROB = -12.0
 """Smaller log-probabilities count as this: one impossible token must not outweigh a hundred doubtful ones."""
 DOUBTFUL_LOG_PROB = math.log(0.3)
+WEIGHTS = 6
+"""Of each regression: a constant and five features."""
 NEWTON_STEPS = 50
 RIDGE = 1e-3
 
@@ -37,6 +40,11 @@ class Confidence:
     word: tuple[float, ...] = ()
     error: dict[str, float] | None = None
     """The calibration error on held-out pairs, by name."""
+
+    def __post_init__(self) -> None:
+        for name in ("sentence", "word"):
+            if len(getattr(self, name)) not in (0, WEIGHTS):
+                raise ConfigError(f"'{name}' must have {WEIGHTS} weights, not {len(getattr(self, name)):,}")
 
     @classmethod
     def load(cls, directory: Path) -> "Confidence":

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from regard.config import MAX_JSON_BYTES, read_file
 from regard.errors import InputError, ModelError, one_line
 from regard.text import tokenizer as files
 
@@ -40,6 +41,8 @@ CERTAINTY = 0.8
 """Probability from which a language is believed although somebody named another one."""
 MAX_SCORE = 100 * HUNDREDTHS
 """A larger score would need samples of e^100 words."""
+MAX_LANGUAGES = 1000
+"""Detection takes time in proportion to their number: 1 s for a page and this many."""
 FORMAT = "regard languages 1"
 WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 
@@ -69,7 +72,7 @@ class Languages:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote."""
         try:
-            raw = json.loads(path.read_bytes().decode("utf-8"))
+            raw = json.loads(read_file(path, MAX_JSON_BYTES).decode("utf-8"))
         except OSError as error:
             raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:
@@ -90,7 +93,8 @@ class Languages:
                     sums = [total + score for total, score in zip(sums, scores, strict=True)]
         best = max(sums)
         shares = [math.exp((total - best) * SCORE_WEIGHT / HUNDREDTHS) for total in sums]
-        found = [(language, share / sum(shares)) for language, share in zip(self.known, shares, strict=True)]
+        total_share = sum(shares)
+        found = [(language, share / total_share) for language, share in zip(self.known, shares, strict=True)]
         return sorted(found, key=lambda pair: -pair[1])
 
     def is_other_than(self, language: str, text: str) -> bool:
@@ -158,6 +162,8 @@ def _checked(raw: Any, path: Path) -> tuple[list[str], Scores]:
     known, scores = raw.get("known"), raw.get("scores")
     if not isinstance(known, list) or not known or not all(isinstance(name, str) and name for name in known):
         raise ModelError(f"{path}: 'known' must be a list of language codes")
+    if len(known) > MAX_LANGUAGES:
+        raise ModelError(f"{path}: 'known' has {len(known):,} languages, more than {MAX_LANGUAGES:,}")
     if len(set(known)) != len(known):
         raise ModelError(f"{path}: 'known' names a language twice")
     if not isinstance(scores, dict):

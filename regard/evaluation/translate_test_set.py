@@ -62,7 +62,7 @@ def translate(
         translations = model.translations([sources[i] for i in nonempty], to=to, **asdict(settings))
         for i, (best, *_) in zip(nonempty, translations, strict=True):
             texts[i] = best.text.replace("\r", " ").replace("\n", " ")  # one line in, one line out
-            tokens += len(best.piece_log_probabilities)
+            tokens += len(best.log_probs)
             cut += not best.ended
         done += len(batch)
         if on_progress is not None:

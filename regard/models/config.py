@@ -14,6 +14,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from regard.config import check_range, one_of
 from regard.errors import ConfigError
 
+MAX_CONTEXT = 1 << 24
+"""Tokens. The longest published contexts have 10 million."""
+MAX_LABELS = 1 << 18
+MAX_END_TOKENS = 100
+MAX_SUPPRESSED = 1 << 16
+
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi", "none"]
@@ -77,7 +83,7 @@ class RotaryScaling:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        check_range("original_context", self.original_context, least=1)
+        check_range("original_context", self.original_context, least=1, most=MAX_CONTEXT)
         check_range("factor", self.factor, above=0)
         if not self.low < self.high:
             raise ConfigError(f"low {self.low} is not below high {self.high}")
@@ -218,6 +224,12 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         check_range("beam", self.beam, least=1)
         check_range("max_tokens", self.max_tokens, least=1)
+        at_most("the number of end tokens", len(self.end), MAX_END_TOKENS)
+        at_most("the number of suppressed tokens", len(self.suppressed), MAX_SUPPRESSED)
+
+
+def at_most(name: str, value: int, most: int) -> None:
+    check_range(name, value, most=most)
 
 
 def check_choices(settings: Any) -> None:
@@ -229,6 +241,7 @@ def check_choices(settings: Any) -> None:
 
 def check_text(vocab: int, context: int, positions: Positions, head_width: int) -> None:
     check_range("vocab", vocab, least=1)
-    check_range("context", context, least=1)
+    # the table of learned positions has as many rows
+    check_range("context", context, least=1, most=None if positions == "learned" else MAX_CONTEXT)
     if positions == "rotary" and head_width % 2:
         raise ConfigError(f"rotary positions need an even head width, not {head_width}")

@@ -5,6 +5,8 @@ The tasks are in the files beside this one. A family that lacks a task raises `T
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Unpack
@@ -165,9 +167,13 @@ class Model:
         return self.tokenizer.encode(one)
 
     def _fit(self, ids: Sequence[int], vocab: int, context: int) -> Sequence[int]:
+        try:
+            known = all(0 <= i < vocab for i in ids)
+        except TypeError:
+            raise UsageError("ids must be a list of integers; tokenizer.encode(text) has those of a text") from None
         if not ids:
             raise InputError("there are no ids to read")
-        if not all(0 <= i < vocab for i in ids):
+        if not known:
             raise InputError(f"id {next(i for i in ids if not 0 <= i < vocab)} is not in 0 … {vocab - 1}")
         if len(ids) > context:
             raise InputTooLong(
@@ -184,6 +190,8 @@ class Model:
 class Generating(Model):
     """A model that generates tokens: its requests go through one scheduler."""
 
+    default_max_tokens: int = sys.maxsize
+    """Of the output, where neither the caller nor the model sets a limit."""
     _scheduler: Scheduler | None = None
 
     def scheduler(self) -> Scheduler:
@@ -204,7 +212,7 @@ class Generating(Model):
     def request(self, ids: Sequence[int], settings: SearchSettings, *, stream: bool = False) -> Request:
         """A request for one text in tokens, with the most tokens that its output may have."""
         limit = self._max_tokens(ids)
-        limit = limit if settings.max_tokens is None else min(limit, settings.max_tokens)
+        limit = min(limit, self.default_max_tokens if settings.max_tokens is None else settings.max_tokens)
         return Request(ids=ids, settings=settings, max_tokens=limit, stream=stream)
 
     def _max_tokens(self, ids: Sequence[int]) -> int:
@@ -225,9 +233,10 @@ def check_text(text: object, what: str = "text") -> None:
 
 
 def check_texts(texts: object) -> None:
-    """Raise a clear error for anything but a list of strings."""
-    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-        raise UsageError(f"texts must be a string or a list of strings, not {type(texts).__name__}")
+    """Raise a clear error for anything but a list of strings; a string alone would be read letter by letter."""
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes | str):
+        hint = "; write [text]" if isinstance(texts, str) else ""
+        raise UsageError(f"texts must be a list of strings, not {type(texts).__name__}{hint}")
     for index, text in enumerate(texts):
         check_text(text, f"text {index}")
 
@@ -259,6 +268,7 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 def by_probability(labels: Sequence[str], logits_N: Tensor) -> dict[str, float]:
     # ImageNet has two cranes and two maillots: a name that stands for several classes gets its number
-    names = [name if labels.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
+    counts = Counter(labels)
+    names = [name if counts[name] == 1 else f"{name} ({i})" for i, name in enumerate(labels)]
     ranked = sorted(zip(names, logits_N.softmax(-1).tolist(), strict=True), key=lambda pair: -pair[1])
     return dict(ranked)

@@ -17,6 +17,8 @@ class LanguageModel(Generating, TextModel):
     """A decoder over one text."""
 
     network: Decoder
+    default_max_tokens = 4096
+    """A context can be nearly endless, and a model without an end token fills it."""
 
     @property
     def tasks(self) -> tuple[str, ...]:  # type: ignore[override]

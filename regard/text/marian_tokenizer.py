@@ -28,7 +28,7 @@ class MarianTokenizer:
 
     def __init__(self, contents: Mapping[str, bytes], directory: Path):
         """`contents`: the files by name; `directory` is used in messages only."""
-        self._files = dict(contents)
+        self._files, self._directory = dict(contents), directory
         config = read_tokenizer_config(contents, directory)
         if config.separate_vocabs and TARGET_VOCAB not in contents:
             raise TokenizerError(f"{directory / TARGET_VOCAB}: is missing, but tokenizer_config.json needs it")
@@ -59,18 +59,23 @@ class MarianTokenizer:
 
     def encode(self, text: str) -> list[int]:
         check_text(text)
-        return [*(self._ids.get(piece, self.unknown) for piece in self._segment(text, self._source)), self.end]
+        with files.tokenizer_errors(self._directory / "source.spm"):
+            pieces = list(self._segment(text, self._source))
+        return [*(self._ids.get(piece, self.unknown) for piece in pieces), self.end]
 
     def encode_truncated(self, text: str, context: int) -> list[int]:
         return self.encode(text)
 
     def encode_target(self, text: str) -> list[int]:
         check_text(text)
-        return [*(self._target_ids.get(piece, self.unknown) for piece in self._segment(text, self._target)), self.end]
+        with files.tokenizer_errors(self._directory / "target.spm"):
+            pieces = list(self._segment(text, self._target))
+        return [*(self._target_ids.get(piece, self.unknown) for piece in pieces), self.end]
 
     def decode(self, ids: Sequence[int]) -> str:
-        kept = [number for number in ids if number not in self._special]
-        text: str = self._joiner.decode_pieces(self.pieces_target(kept))
+        kept = self.pieces_target([number for number in ids if number not in self._special])
+        with files.tokenizer_errors(self._directory):
+            text: str = self._joiner.decode_pieces(kept)
         text = text.replace("▁", " ").strip()  # a piece unknown to the joiner keeps its ▁
         return clean_up(text) if self._cleans_up else text
 
@@ -131,8 +136,8 @@ def _sentencepiece(raw: bytes, path: Path) -> SentencePieceProcessor:
 def _vocabulary(raw: bytes, path: Path) -> dict[str, int]:
     ids = files.parse_json(raw, path)
     for piece, number in ids.items():
-        if type(number) is not int or number < 0:
-            raise TokenizerError(f"{path}: the id of {piece!r} must be a whole number of at least 0, not {number!r}")
+        if not files.is_id(number):
+            raise TokenizerError(f"{path}: the id of {piece!r} must be {files.AN_ID}, not {number!r}")
     if len(set(ids.values())) != len(ids):
         raise TokenizerError(f"{path}: two pieces share one id")
     try:

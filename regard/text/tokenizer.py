@@ -16,20 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from regard.errors import InputError, OutputError, TokenizerError, one_line
+from regard.config import read_file
+from regard.errors import InputError, TokenizerError, one_line
 from regard.io import write_bytes
 
-# parts of a tokenizer, none of them sufficient
 FRAGMENTS = (
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
+    *("tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"),
+    *("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
 )
+"""Parts of a tokenizer, none of them sufficient."""
 
 UNDECODED = range(0xDC80, 0xDD00)
 """How Python decodes the bytes 0x80 to 0xFF of an argument or a file name that is not UTF-8 (PEP 383)."""
@@ -153,6 +148,11 @@ def check_ids(ids: Sequence[int], vocab: int) -> None:
 # Their contents stay in memory (tens of megabytes for the largest vocabularies), so that `save` writes exactly what was
 # loaded, even if the directory has moved since or is the one written to.
 
+MAX_FILE_BYTES = 64 << 20
+"""The largest published files have 33 MB."""
+MAX_VOCAB = 1 << 22  # sixteen times the largest published vocabularies
+AN_ID = f"a whole number from 0 to {MAX_VOCAB - 1:,}"
+
 
 def read_files(directory: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, bytes]:
     """File name -> content; an optional file may be absent."""
@@ -181,15 +181,16 @@ def parse_json(raw: bytes, path: Path) -> dict[str, Any]:
     return value
 
 
+def is_id(value: object) -> bool:
+    return type(value) is int and 0 <= value < MAX_VOCAB  # JSON's true is an int for isinstance
+
+
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write each file atomically."""
+    with contextlib.suppress(OSError):  # the first file that cannot be written says why
+        directory.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        path = directory / name
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
-        write_bytes(path, content)
+        write_bytes(directory / name, content)
 
 
 @contextlib.contextmanager
@@ -209,7 +210,7 @@ def tokenizer_errors(path: Path) -> Iterator[None]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path, MAX_FILE_BYTES)
     except FileNotFoundError:
         raise TokenizerError(f"{path}: is missing, and the tokenizer needs it") from None
     except OSError as error:
@@ -279,8 +280,8 @@ def read_tokenizer_config(files: Mapping[str, bytes], directory: Path) -> Tokeni
         named |= _named(tokens_map, directory / "special_tokens_map.json")
         extra += _extra(tokens_map, directory / "special_tokens_map.json")
     for token, entry in added.items():
-        if type(entry.get("id")) is not int:
-            raise TokenizerError(f"{directory / 'added_tokens.json'}: the id of {token!r} must be a whole number")
+        if not is_id(entry.get("id")):
+            raise TokenizerError(f"{directory / 'added_tokens.json'}: the id of {token!r} must be {AN_ID}")
     return TokenizerConfig(
         named=named,
         special=tuple(dict.fromkeys([*(token for token in named.values() if token), *extra])),
@@ -335,7 +336,7 @@ def _added(table: Any, path: Path) -> dict[str, dict[str, Any]]:
         raise TokenizerError(f"{path}: 'added_tokens_decoder' must be an object, not {table!r}")
     entries: dict[str, dict[str, Any]] = {}
     for number, entry in (table or {}).items():
-        if not number.isdecimal() or not isinstance(entry, dict):
+        if not number.isdecimal() or len(number) > len(str(MAX_VOCAB)) or not isinstance(entry, dict):
             raise TokenizerError(f"{path}: 'added_tokens_decoder' must map ids to objects, not {number!r} to {entry!r}")
         entries[_content(entry, "added_tokens_decoder", path)] = entry | {"id": int(number)}
     return entries

@@ -35,6 +35,8 @@ RENAMED = {
     "decode": {"max_new": "max_tokens", "min_new": "min_tokens", "favour": "boost"},
 }
 """Table -> old key -> its name today. A recipe file must use today's; runs made before may have the old ones."""
+MAX_LAYERS = 1000
+"""More take minutes to build, before their size can be compared with the machine's memory."""
 
 TOKENIZER_SIZES = {"vocab", "source_vocab"}
 """Sizes of the model that come from the tokenizer."""
@@ -152,18 +154,28 @@ def _check_start(recipe: Recipe) -> None:
 def model_config(recipe: Recipe, vocab: int, source_vocab: int | None = None) -> Seq2SeqConfig:
     """The model's config: the preset with the recipe's changes."""
     changes = dict(recipe.model)
+    name = changes.pop("preset", "transformer-small")
+    if not isinstance(name, str):
+        raise ConfigError("[model] preset must be a string, the name of a preset")
     with _named("[model]"):
-        base = preset(str(changes.pop("preset", "transformer-small")), Seq2SeqConfig)
+        base = preset(name, Seq2SeqConfig)
     if given := sorted(TOKENIZER_SIZES & changes.keys()):
         raise ConfigError(f"[model] {given[0]} comes from the tokenizer; set it in [tokenizer] instead")
     sizes = {"vocab": vocab, "source_vocab": source_vocab}
     if source_vocab is not None and "tied" not in changes:
         changes["tied"] = "target"  # two vocabularies cannot share one matrix
-    return from_table(Seq2SeqConfig, to_table(base) | changes | sizes, "[model]")
+    config = from_table(Seq2SeqConfig, to_table(base) | changes | sizes, "[model]")
+    for key in ("encoder_layers", "decoder_layers"):
+        check_range(f"[model] {key}", getattr(config, key), most=MAX_LAYERS)
+    return config
 
 
 def set_value(raw: dict[str, Any], override: str) -> None:
     """Apply one `table.key=value`."""
+    try:
+        override.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"--set {override!r}: is not UTF-8") from None
     name, equals, text = override.partition("=")
     if not equals or not all(name.split(".")):
         raise UsageError(f"--set takes table.key=value, not '{override}'")
@@ -180,5 +192,5 @@ def _toml_value(text: str) -> Any:
     """Parse a TOML value. Anything else is taken as text, so that paths need no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # ValueError: not TOML, or a number of thousands of digits
         return text

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.config import check_range
+from regard.decoding.settings import MAX_BEAM
 from regard.errors import ConfigError
+
+MAX_UPDATES = 99_999_999
+"""The names of checkpoints have eight digits. No other whole number needs to be larger."""
+MAX_REPLICAS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,11 @@ class TrainSettings:
             check_range(name, getattr(self, name), least=1)
         for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "rdrop_alpha"):
             check_range(name, getattr(self, name), least=0)
+        for name, value in vars(self).items():
+            if isinstance(value, int):
+                check_range(
+                    name, value, most={"replicas": MAX_REPLICAS, "mrt_samples": MAX_BEAM}.get(name, MAX_UPDATES)
+                )
         check_range("mrt_samples", self.mrt_samples, least=2)
         for name in ("label_smoothing", "moving_average", "mrt_weight"):
             check_range(name, getattr(self, name), least=0, below=1)

@@ -9,7 +9,7 @@ from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.config_fields import decimal, number, numbers
 from regard.weights.maps.table import HFModelType, Numbers, from_hf
-from regard.weights.model_directory import CONFIG, GENERATION, WEIGHTS, LazyModel, read_arrays
+from regard.weights.model_directory import CONFIG, GENERATION, WEIGHTS, LazyModel, check_counts, read_arrays
 
 OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's names, still found in files of the first BERTs
 
@@ -35,6 +35,7 @@ def convert_hf(
         generation = read_generation(directory, raw, config)
     except ConfigError as error:  # the readers of keys do not know the directory
         raise ConfigError(f"{directory}: {error}") from None
+    check_counts(config, len(weights), directory)
     return config, generation, from_hf(weights, model_type, model_type.rows(config), directory)
 
 
@@ -72,15 +73,15 @@ def read_generation(directory: Path, raw: Mapping[str, object], config: BlockCon
     bad_words = both.get("bad_words_ids", [])
     if not isinstance(bad_words, list) or not all(isinstance(word, list) for word in bad_words):
         raise ConfigError(f"config.json: 'bad_words_ids' must be a list of lists of ids, not {bad_words!r}")
-    suppressed = [
+    suppressed = dict.fromkeys(
         id for word in bad_words if len(word) == 1 for id in numbers({"bad_words_ids": word}, "bad_words_ids")
-    ]
+    )
     max_tokens = number(both, "max_new_tokens", least=1) if "max_new_tokens" in both else None
     if max_tokens is None and translates and "max_length" in both:
         max_tokens = number(both, "max_length", least=2) - 1  # max_length counts the start token
     return GenerationConfig(
         start=token("decoder_start_token_id" if translates else "bos_token_id"),
-        end=tuple(id for id in numbers(both, "eos_token_id") if id in range(vocab)),
+        end=tuple(id for id in dict.fromkeys(numbers(both, "eos_token_id")) if id in range(vocab)),
         pad=token("pad_token_id"),
         suppressed=tuple(id for id in suppressed if id in range(vocab)),
         max_tokens=max_tokens,

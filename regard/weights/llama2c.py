@@ -6,11 +6,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from regard.config import open_file
 from regard.errors import WeightsError
 from regard.models.config import DecoderConfig, GenerationConfig
 from regard.plural import counted
 from regard.weights.maps.table import pairs_to_halves
-from regard.weights.model_directory import Checkpoint
+from regard.weights.model_directory import MAX_LAYERS, Checkpoint
 from regard.weights.safetensors_files import build_model
 
 HEADER = struct.Struct("<7i")
@@ -26,7 +27,7 @@ def read_llama2c(path: Path) -> Checkpoint:
 
 def _read_settings(path: Path) -> tuple[DecoderConfig, bool]:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             header = file.read(HEADER.size)
     except OSError as error:
         raise WeightsError(f"{path}: cannot be read ({error.strerror})") from None
@@ -35,7 +36,8 @@ def _read_settings(path: Path) -> tuple[DecoderConfig, bool]:
     width, inner, layers, heads, kv_heads, vocab, context = HEADER.unpack(header)
     shared = vocab > 0  # a negative number means a separate output projection
     numbers = (width, inner, layers, heads, kv_heads, abs(vocab), context)
-    if not all(0 < value < MAX_HEADER_VALUE for value in numbers) or width % (2 * heads) or heads % kv_heads:
+    absurd = layers > MAX_LAYERS or not all(0 < value < MAX_HEADER_VALUE for value in numbers)
+    if absurd or width % (2 * heads) or heads % kv_heads:
         raise WeightsError(f"{path}: not a llama2.c checkpoint (header {numbers})")
     config = DecoderConfig(
         vocab=abs(vocab),

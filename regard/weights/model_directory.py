@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from regard.config import did_you_mean, from_table, load_json, one_of
+from regard.config import did_you_mean, from_table, load_json, one_of, open_file
 from regard.errors import ConfigError, ModelError, WeightsError, one_line
 from regard.models import FAMILIES
-from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
+from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig, at_most
+from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.models import Family, Seq2Seq
@@ -30,6 +31,7 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
 CARD = "card.json"
+MAX_CARD_ROWS, MAX_CARD_COLUMNS = 1000, 30
 SHORTLIST = "shortlist.safetensors"
 FORMAT = 2
 """Version of regard's model directories; raised when an older regard can no longer read a newer directory."""
@@ -133,6 +135,11 @@ class Card:
     """Rows of a table of measurements."""
     limits: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("pairs", "data", "figures", "limits"):
+            at_most(f"the number of {name}", len(getattr(self, name)), MAX_CARD_ROWS)
+        at_most("the number of columns in figures", max(map(len, self.figures), default=0), MAX_CARD_COLUMNS)
+
     @classmethod
     def load(cls, directory: Path) -> "Card | None":
         path = directory / CARD
@@ -145,7 +152,7 @@ class Card:
 
 def existing_directory(path: Path) -> Path:
     if not path.exists():
-        raise ModelError(f"{path}: no such directory")
+        raise ModelError(f"{path}: no such directory; regard downloads nothing, so give the path of a downloaded model")
     if not path.is_dir():
         raise ModelError(f"{path}: is a file; a model is a directory")
     return path
@@ -156,6 +163,13 @@ def existing_directory(path: Path) -> Path:
 Array = NDArray[Any]
 
 DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I8": np.dtype("i1"), "I32": np.dtype("<i4")}
+MAX_HEADER_BYTES = 8 << 20
+"""A header has 100 bytes for each tensor; the largest published files have a few thousand."""
+MAX_TENSORS = 1 << 17
+"""In all files of a model."""
+MAX_LAYERS = 2048
+"""The deepest published models have 1000."""
+MAX_TENSORS_PER_LAYER = 100
 QWEIGHT, SCALE = ".whole", ".scale"
 """Suffixes of the two tensors of an int8 matrix: the integers, and one scale per row."""
 
@@ -207,10 +221,11 @@ class LazyModel:
 
 def read_arrays(path: Path) -> MappedArrays | None:
     """Every array of a safetensors file, or None if one has a dtype that numpy lacks (bfloat16)."""
+    check_header(path)
     try:
         with safe_open(path, framework="np"):  # checks the offsets and lengths in the header
             pass
-        with path.open("rb") as file:
+        with open_file(path) as file:
             # copy on write: changes to an array never reach the file
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         start = 8 + int.from_bytes(content[:8], "little")
@@ -223,17 +238,37 @@ def read_arrays(path: Path) -> MappedArrays | None:
         raise broken_file(path, error) from None
 
 
+def check_header(path: Path) -> None:
+    """Refuse a safetensors file with an absurd number of tensors before the library reads them all."""
+    try:
+        with open_file(path) as file:
+            size = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        raise WeightsError(f"{path}: cannot be read ({error.strerror})") from None
+    if size > MAX_HEADER_BYTES:
+        raise WeightsError(
+            f"{path}: its header claims {size:,} bytes, more than {MAX_HEADER_BYTES:,}: not a safetensors file of "
+            f"published weights"
+        )
+
+
 def broken_file(path: Path, error: Exception) -> WeightsError:
     return WeightsError(f"{path}: not a complete safetensors file ({one_line(error)}); it may have been truncated")
 
 
-def max_layers(config: BlockConfig) -> int:
-    """The number of layers of the deepest stack.
+def check_counts(config: BlockConfig, tensors: int, where: Path) -> None:
+    """Compare the number of layers with the number of tensors in a file.
 
-    A layer has many tensors, so a file with fewer tensors than layers cannot be right. Comparing the two first avoids
-    building a model of a million layers.
+    A layer has several tensors, and not many, so neither a million layers nor a million tensors costs any time.
     """
-    return max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
+    layers = max(getattr(config, name, 0) for name in ("layers", "encoder_layers", "decoder_layers"))
+    found = counted(tensors, "tensor")
+    if layers > tensors:
+        raise WeightsError(f"{where}: its settings require {counted(layers, 'layer')}, but it contains {found}")
+    if layers > MAX_LAYERS:
+        raise WeightsError(f"{where}: its settings require {layers:,} layers, more than {MAX_LAYERS:,}")
+    if tensors > MAX_TENSORS_PER_LAYER * (2 * layers + 1):
+        raise WeightsError(f"{where}: its settings require {counted(layers, 'layer')}, far too few for {found}")
 
 
 def _array(content: mmap.mmap, start: int, entry: dict[str, Any]) -> Array:

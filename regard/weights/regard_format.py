@@ -25,7 +25,7 @@ def read_regard(directory: Path, raw: Mapping[str, object], *, trainable: bool =
     settings = regard_settings(directory, raw)
     tensors = read_tensors(directory)
     if trainable and settings.int8:
-        model = build_model(settings.config, dequantized(tensors), directory)
+        model = build_model(settings.config, dequantized(tensors, directory), directory)
     else:
         model = build_model(settings.config, tensors, directory, int8=settings.int8)
     return Checkpoint(model, settings.generation, regard_shortlist(directory, settings.config))

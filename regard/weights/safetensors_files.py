@@ -13,8 +13,16 @@ from regard.errors import OutputError, WeightsError, one_line
 from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
-from regard.plural import counted
-from regard.weights.model_directory import INDEX, QWEIGHT, SCALE, WEIGHTS, broken_file, max_layers
+from regard.weights.model_directory import (
+    INDEX,
+    MAX_TENSORS,
+    QWEIGHT,
+    SCALE,
+    WEIGHTS,
+    broken_file,
+    check_counts,
+    check_header,
+)
 from regard.weights.quantize import quantize
 
 
@@ -53,14 +61,11 @@ def mean(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 def build_model(config: BlockConfig, tensors: Mapping[str, Tensor], where: Path, *, int8: bool = False) -> Family:
     """Build a model with these settings and load its weights; half-precision weights become float32."""
-    layers = max_layers(config)
-    if layers > len(tensors):
-        expected, found = counted(layers, "layer"), counted(len(tensors), "tensor")
-        raise WeightsError(f"{where}: its settings require {expected}, but it contains {found}")
+    check_counts(config, len(tensors), where)
     try:
         with torch.device("meta"):  # no memory, and no initialization that would be overwritten
             model = quantize(build(config)) if int8 else build(config)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         reason = one_line(error)
         raise WeightsError(
             f"{where}: its settings describe a model larger than any machine can hold ({reason:.100})"
@@ -86,12 +91,15 @@ def _check_tensors(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
             raise WeightsError(f"{where}: '{name}' is {found.dtype}, not {dtype}")
 
 
-def dequantized(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def dequantized(tensors: Mapping[str, Tensor], where: Path) -> dict[str, Tensor]:
     """int8 matrices as float32 again, for further training."""
     qweights = {name.removesuffix(QWEIGHT): tensor for name, tensor in tensors.items() if name.endswith(QWEIGHT)}
-    scales = {name: tensors[name + SCALE][:, None] for name in qweights if name + SCALE in tensors}
+    scales = {name: tensors[name + SCALE] for name in qweights if name + SCALE in tensors}
     others = {name: tensor for name, tensor in tensors.items() if not name.endswith((QWEIGHT, SCALE))}
-    return others | {name: qweights[name] * scales[name] for name in scales}
+    try:
+        return others | {name: qweights[name] * scales[name][:, None] for name in scales}
+    except (RuntimeError, IndexError):
+        raise WeightsError(f"{where}: the scales of an int8 matrix have another shape than its rows") from None
 
 
 def parameters(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -105,6 +113,7 @@ def state_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def read_file(path: Path) -> dict[str, Tensor]:
+    check_header(path)
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -125,6 +134,8 @@ def _read_shards(directory: Path) -> dict[str, Tensor]:
         if twice := found.keys() & tensors.keys():
             raise WeightsError(f"{directory / shard}: '{min(twice)}' is also in another shard")
         tensors.update(found)
+        if len(tensors) > MAX_TENSORS:
+            raise WeightsError(f"{directory / INDEX}: its shards have more than {MAX_TENSORS:,} tensors")
     if lost := index.keys() - tensors.keys():
         raise WeightsError(f"{directory / INDEX}: lists '{min(lost)}', but no shard contains it")
     return tensors

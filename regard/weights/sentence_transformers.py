@@ -1,16 +1,16 @@
 """Pooling of token states to one vector, in the files of `sentence-transformers`: modules.json, 1_Pooling/."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from regard.config import load_json
+from regard.config import MAX_JSON_BYTES, load_json, parse_json, read_file
 from regard.errors import ConfigError
 from regard.io import write_json
 from regard.models.config import EncoderConfig
 
 MODULES = "modules.json"
+MAX_MODULES = 10
 Pooling = Literal["mean", "first"]
 KIND = "sentence_transformers.models."
 POOLINGS: dict[str, Pooling] = {
@@ -27,12 +27,14 @@ def read_pooling(directory: Path, config: EncoderConfig) -> EncoderConfig:
     if not path.is_file():
         return config
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(modules, list):
+        modules = parse_json(read_file(path, MAX_JSON_BYTES).decode("utf-8"))
+        if not isinstance(modules, list) or len(modules) > MAX_MODULES:
             raise TypeError
         steps = [(str(module["type"]).rsplit(".", 1)[-1], str(module["path"])) for module in modules]
-    except (ValueError, TypeError, KeyError):
-        raise ConfigError(f"{path}: must be a list of modules, each with 'type' and 'path'") from None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        raise ConfigError(
+            f"{path}: must be a list of at most {MAX_MODULES} modules, each with 'type' and 'path'"
+        ) from None
     for kind, where in steps:
         match kind:
             case "Transformer":

@@ -213,7 +213,11 @@ def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("wishes", "said"),
-    [({"to": None}, "which language"), ({"to": "es"}, "de, en, fr"), ({"to": "de", "source": "es"}, "does not know")],
+    [
+        ({"to": None}, "no target language; choose de, en, fr"),
+        ({"to": "es"}, "de, en, fr"),
+        ({"to": "de", "source": "es"}, "does not know"),
+    ],
 )
 def test_what_it_cannot_do(box: DocumentTranslator, wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -1,10 +1,11 @@
 """Read the settings of `transformers` key by key; keys that no function here reads are ignored."""
 
+import math
 from collections.abc import Mapping
 from typing import Literal, TypeVar, get_args
 
 from regard.errors import ConfigError
-from regard.models.config import Activation
+from regard.models.config import MAX_LABELS, Activation, at_most
 from regard.plural import counted
 
 Plain = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -48,7 +49,9 @@ def decimal(raw: Mapping[str, object], key: str, default: float) -> float:
     value = raw.get(key, default)
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ConfigError(f"config.json: '{key}' must be a number, not {value!r}")
-    return float(value)
+    if not math.isfinite(value := float(value)):
+        raise ConfigError(f"config.json: '{key}' must be a finite number, not {value}")
+    return value
 
 
 def switch(raw: Mapping[str, object], key: str, default: bool) -> bool:
@@ -92,7 +95,9 @@ def labels(raw: Mapping[str, object]) -> tuple[str, ...]:
     """The names of the classes in order; transformers omits the table for two unnamed classes."""
     table = raw.get("id2label")
     if not isinstance(table, dict):
-        return tuple(f"LABEL_{i}" for i in range(number(raw, "num_labels", 2)))
+        count = number(raw, "num_labels", 2)
+        at_most("num_labels", count, MAX_LABELS)
+        return tuple(f"LABEL_{i}" for i in range(count))
     try:
         return tuple(str(table[str(i)]) for i in range(len(table)))
     except KeyError as error:

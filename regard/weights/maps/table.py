@@ -7,6 +7,7 @@ arrays too, without torch.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,16 +160,21 @@ def to_hf(tensors: Mapping[str, Tensor], model_type: HFModelType, rows: list[Row
 def _convert(entry: Row, stored: Any, name: str, where: Path) -> Sequence[Any]:
     try:
         return entry.layout.read(stored)
-    except (RuntimeError, ValueError):  # a shape that cannot be split or reordered
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError):  # it cannot be split or reordered
         raise WeightsError(f"{where}: '{name}' has the unexpected shape {list(stored.shape)}") from None
 
 
 def _match(pattern: str, name: str) -> str | None:
     """The number of the block if `name` matches, '' if the pattern has none, None if it does not match."""
-    found = re.fullmatch(re.escape(pattern).replace(r"\*", "([0-9]+)"), name)
+    found = _compiled(pattern).fullmatch(name)
     if found is None:
         return None
     return found.group(1) if found.groups() else ""
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", "([0-9]+)"))
 
 
 def _matches_any(patterns: Iterable[str], name: str) -> bool:
