@@ -139,7 +139,7 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most so many bytes; an OSError otherwise."""
+    """The content of a regular file of at most `most` bytes; an OSError otherwise."""
     with open_file(path) as file:
         content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)  # one more: it may have grown
     if len(content) > most:

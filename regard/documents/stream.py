@@ -4,7 +4,7 @@
     stream.add(passage)              # from a file, a pipe, a request
     for result in stream.results():  # what is ready, in the order in which it was added
 
-There is no batch: a finished segment makes place for the next one in the scheduler, and a segment that needs
+There is no batch: a finished segment makes room for the next one in the scheduler, and a segment that needs
 another search does not hold up the others.
 """
 

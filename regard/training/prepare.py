@@ -165,7 +165,7 @@ def _check_size(config: Seq2SeqConfig) -> None:
     try:
         with torch.device("meta"):
             size = 4.0 * sum(parameter.numel() for parameter in Seq2Seq(config).parameters())
-    except (RuntimeError, TypeError, OverflowError):  # a size that is no 64-bit number
+    except (RuntimeError, TypeError, OverflowError):  # a size beyond 64 bits
         size = math.inf
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if size > memory or math.isinf(size):

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from regard.config import from_table, to_table
-from regard.decoding.settings import SearchSettings
+from regard.decoding.settings import SearchSettings, search_settings
 from regard.errors import ConfigError
+from regard.models.config import GenerationConfig
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,13 @@ def test_a_file_can_hold_it() -> None:
     assert from_table(SearchSettings, {"length_penalty": 1}, "here") == SearchSettings()
     with pytest.raises(ConfigError, match="here: unknown key 'beams' - did you mean 'beam'"):
         from_table(SearchSettings, {"beams": 4}, "here")
+
+
+def test_unset_settings_are_what_the_help_says() -> None:
+    model = GenerationConfig(beam=2, length_penalty=0.6)
+    settings = search_settings(model, {"n_best": 5})
+    assert (settings.beam, settings.patience, settings.length_penalty) == (5, 1.0, 0.6)
+    assert (SearchSettings().patience, SearchSettings(beam=2).enough) == (None, math.inf)
 
 
 def test_the_papers_length_penalty() -> None:

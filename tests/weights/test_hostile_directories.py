@@ -94,7 +94,9 @@ def test_many_labels_take_no_time() -> None:
 def test_a_context_without_end(theirs: Callable[[str], Path]) -> None:
     directory = theirs("llama")
     change_json(directory / CONFIG, max_position_embeddings=10**13)
-    with one_clear_line(ConfigError, str(directory), "context must be at least 1 and at most 16,777,216, not 10,000,000,000,000"):
+    with one_clear_line(
+        ConfigError, str(directory), "context must be at least 1 and at most 16,777,216, not 10,000,000,000,000"
+    ):
         load(directory)
 
 
