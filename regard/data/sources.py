@@ -85,7 +85,7 @@ class DataSettings:
     """[data] of a recipe: where the pairs are, and which of them are used."""
 
     dir: str = "."
-    """The folder of the files."""
+    """The folder of the files, relative to the current one."""
     train: tuple[Files, ...] = ()
     valid: tuple[Files, ...] = ()
     split: Split | None = None
