@@ -110,7 +110,7 @@ def card(rows: list[dict[str, str]], errors: dict[str, float]) -> Card:
         pairs=tuple(row["pair"] for row in rows),
         data=(
             "Sentence pairs of Tatoeba (tatoeba.org) by its contributors, CC-BY 2.0 FR, packed by manythings.org/anki",
-            "divided by English sentence; no sentence of the test is on either side of training (recipes/box.toml)",
+            "split by English sentence; no test sentence occurs in training, on either side (recipes/box.toml)",
         ),
         licence="Apache-2.0 for the weights; the data is CC-BY 2.0 FR, attribution above",
         figures=tuple(rows),

@@ -1,4 +1,4 @@
-"""A complete Transformer in one package: train it, run it fast, serve it, look inside it.
+"""A complete Transformer in one Python package: translate, train, and look inside, on your own machine.
 
 text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> search -> tokens -> text
         text/     blocks/                    blocks/  models/     models/   decoding/  text/

@@ -1,6 +1,6 @@
 """Int8 matrices: a quarter of the memory, for linear layers and embeddings that give nearly the same results.
 
-Each output has its own scale, found when the weights are quantised. Each input row has its own scale and zero point,
+Each output has its own scale, found when the weights are quantized. Each input row has its own scale and zero point,
 from its minimum and maximum, found as it comes. The sums are integers and exact, so a row's result does not depend on
 the rows beside it: torch's float32 product of the integers is exact, and so are the native kernels
 (inference/native_int8.py), which give the same numbers. For inference only.

@@ -63,7 +63,7 @@ def command(directory: Path, as_json: bool) -> None:
 
 def show_card(card: "Card") -> None:
     """Print the model card."""
-    rows = [("for", card.about), *(("data", line) for line in card.data), ("licence", card.licence)]
+    rows = [("for", card.about), *(("data", line) for line in card.data), ("license", card.licence)]
     output.table([*rows, *(("limits", line) for line in card.limits)], title=card.name)
     output.echo()
     if card.figures:

@@ -36,9 +36,20 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Count(click.types.IntParamType):
+    """A whole number from 1, refused in the words of the settings."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if number < 1:
+            self.fail(f"must be at least 1, not {number}", param, ctx)
+        return number
+
+
 PATH = NamedPath(path_type=Path)
+COUNT = Count()
 OPTION_LIKE = re.compile(r"--?[A-Za-z][\w-]*")
-"""What is taken for an option, known or misspelt. Other arguments are texts: "- Buy milk", "-5 degrees"."""
+"""What is taken for an option, known or misspelled. Other arguments are texts: "- Buy milk", "-5 degrees"."""
 
 
 class Option(click.Option):
@@ -123,10 +134,10 @@ SEARCH_SECTION = "Search (default: the model's own settings)"
 
 
 def _search_options() -> dict[str, tuple[Any, str]]:
-    """Type and help of every search setting that has a help text: decoding/settings.py is the one list of them."""
+    """Type and help of every search setting that is an option: decoding/settings.py is the one list of them."""
     options: dict[str, tuple[Any, str]] = {}
     for field in fields(SearchSettings):
-        if "help" in field.metadata:
+        if field.metadata["option"]:
             choices = get_args(field.type) if get_origin(field.type) is Literal else ()
             kind = click.Choice(choices) if choices else float if "float" in str(field.type) else int
             options[field.name] = kind, field.metadata["help"]
@@ -144,12 +155,7 @@ TRANSLATION_OPTIONS: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "FILE",
         "Lines of: term, tab, translation. Without translation, keep the term.",
     ),
-    "min_confidence": (
-        ("--min-confidence",),
-        float,
-        "X",
-        "Keep the source text where confidence is below this (0 to 1).",
-    ),
+    "min_confidence": (("--min-confidence",), float, "X", "Keep the source where confidence is below X (0 to 1)."),
     "alternatives": (("--alternatives",), int, "N", "Maximum number of alternative translations, in --json."),
 }
 
@@ -263,7 +269,7 @@ def no_other_work() -> bool:
 def read_texts(
     texts: tuple[str, ...], source: Path | None = None, other_work: Callable[[], bool] = no_other_work
 ) -> Iterator[list[InputText]]:
-    """The texts of the command line, or the lines of a file or of standard input: those that are there by now.
+    """The texts of the command line, or the lines of a file or of standard input, as they arrive.
 
     Where no line is there, this waits for one; or it yields an empty batch while there is other work, also after the
     last line.

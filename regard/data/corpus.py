@@ -164,7 +164,7 @@ def gather(flat: NDArray[Any], starts: Ints, lengths: Ints) -> Ragged:
 
 
 def row_sums(values: Ints, lengths: Ints) -> Ints:
-    """The sum of each row. (reduceat would give an empty row its neighbour's first value.)"""
+    """The sum of each row. (reduceat would give an empty row its neighbor's first value.)"""
     ends = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))  # without a dtype, uint16 would become float64
     last = np.cumsum(lengths)
     return np.asarray(ends[last] - ends[last - lengths])

@@ -1,7 +1,7 @@
 """Sampling: each next token is drawn from the probabilities, shaped by temperature, top-k, top-p and min-p.
 
 Each text has a random generator of its own, on the CPU: what it draws depends on its seed alone, not on its
-neighbours, their length, or the device.
+neighbors, their length, or the device.
 
 R rows  V vocabulary
 """

@@ -1,4 +1,4 @@
-"""Continuous batching: requests that are done leave, waiting ones take their place, and new ones may come at any time.
+"""Continuous batching: finished requests leave, waiting ones take their place, and new ones may come at any time.
 
     handle = scheduler.submit(request)      # from any thread, while it runs
     handle.result()                         # or handle.tokens(), handle.cancel()
@@ -33,7 +33,7 @@ MAX_ROWS = 96
 MAX_TEXTS = 48
 """Texts of a whole search in one worker: rows of one text share its keys, each other text needs its own."""
 MAX_ENCODE = 16384
-"""Tokens that are encoded at once, padding included: this bounds the memory of long texts."""
+"""Tokens encoded at once, padding included: this bounds the memory of long texts."""
 REFILL = 4
 """New requests begin when they can fill a quarter of the rows, or when nothing else is under way."""
 MAX_HELD = 1536
@@ -60,7 +60,7 @@ class Lane:
         self.queue = RequestQueue()
         self.idle: deque[Slot] = deque()  # no thread is using them, but they have requests under way
         self.busy: list[Slot] = []
-        self.expected = 0  # workers that are about to begin
+        self.expected = 0  # workers about to begin
 
     @property
     def has_work(self) -> bool:

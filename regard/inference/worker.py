@@ -176,7 +176,7 @@ class Worker:
                 for loop, logits_RV in zip(loops, logits, strict=True):
                     finished += self._advance(loop, logits_RV)
             except BaseException:
-                self._loops = loops  # for whoever tells their submitters
+                self._loops = loops  # the caller tells their submitters
                 raise
         return finished
 

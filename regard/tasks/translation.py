@@ -91,7 +91,22 @@ class TranslationModel(Generating):
     def translations(
         self, texts: Sequence[str], *, to: str | None = None, align: bool = False, **search: Unpack[SearchOptions]
     ) -> list[list[Translation]]:
-        """The translations of each text, best first, with their scores; `align` adds word alignments."""
+        """The translations of each text, with their scores.
+
+        Args:
+            texts: A list of sentences.
+            to: The target language, for a model with several: "de".
+            align: Whether each translation has `alignment`: which source word each of its words comes from.
+            **search: How to search, as for `translate`.
+
+        Returns:
+            For each text, in order, a list of `n_best` `Translation`s, best first. Each has `text`, `score`,
+            `log_probability`, `pieces`, `piece_log_probabilities`, `ended` and `alignment`.
+
+        Example:
+            >>> regard.load("box").translations(["I am here."], to="de", n_best=2)[0][0].text
+            'Ich bin hier.'
+        """
         return self.find(texts, search_settings(self.generation, search), to=to, align=align)
 
     def find(

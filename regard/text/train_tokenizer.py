@@ -24,6 +24,7 @@ from typing import Literal
 import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from regard.config import check_range
 from regard.errors import ConfigError, InputError, one_line
 from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, DualTokenizer
 from regard.text.hf_tokenizer import MAIN_FILE, HFTokenizer
@@ -59,8 +60,7 @@ class TokenizerSettings:
     """Target languages of a model with several: 'de' becomes the piece >>de<< before the source."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be at least 0 and less than 1, not {self.dropout}")
+        check_range("dropout", self.dropout, least=0, below=1)
         if len(set(self.tags)) < len(self.tags):
             raise ConfigError("a tag appears twice in tags")
         for tag in self.tags:
@@ -68,7 +68,7 @@ class TokenizerSettings:
                 raise ConfigError(f"tag '{tag}': must start with a letter and have only letters, digits, _ and -")
         if self.vocab <= self.fixed_pieces:
             raise ConfigError(
-                f"vocab must be more than {self.fixed_pieces} (special pieces, tags and bytes), not {self.vocab}"
+                f"vocab must be above {self.fixed_pieces} (special pieces, tags and bytes), not {self.vocab}"
             )
         if self.vocab > MAX_VOCAB:
             raise ConfigError(f"vocab must be at most {MAX_VOCAB:,}, not {self.vocab:,}")

@@ -234,7 +234,7 @@ def test_wrong_keywords(box: DocumentTranslator) -> None:
     keywords: dict[str, Any] = {"beem": 4}
     with pytest.raises(UsageError, match="unknown search setting 'beem'"):
         box.translate("I am here.", to="de", **keywords)
-    with pytest.raises(ConfigError, match="beam must be in 1"):
+    with pytest.raises(ConfigError, match="beam must be at least 1"):
         box.translate("I am here.", to="de", beam=0)
 
 

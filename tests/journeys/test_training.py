@@ -273,6 +273,13 @@ def test_a_vocabulary_that_the_text_cannot_fill(regard: Run) -> None:
     assert "too large" not in regard("train", RECIPE, "other", *brief).stderr
 
 
+def test_a_warmup_that_does_not_end(regard: Run) -> None:
+    brief = settings(*SMALL, "train.updates=1", "train.validate_every=1")
+    warning = "warning: [train] warmup = 2 is more than updates = 1: the learning rate never reaches lr = 0.005"
+    assert warning in regard("train", RECIPE, "run", *brief, "--set", "train.warmup=2").stderr
+    assert "warmup" not in regard("train", RECIPE, "other", *brief, "--set", "train.warmup=1").stderr
+
+
 def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for code, said, *arguments in (

@@ -39,7 +39,7 @@ def main(path: str) -> None:
 def _check_linear() -> None:
     for rows, width in ((1, 64), (7, 96), (64, 64)):
         x, weight = torch.randint(-63, 65, (rows, width)).float(), torch.randint(-64, 65, (83, width))
-        x[:, 0], x[:, 1] = -63.0, 64.0  # so that the scale of the quantised inputs is 1
+        x[:, 0], x[:, 1] = -63.0, 64.0  # so that the scale of the quantized inputs is 1
         expected = x @ weight.T.float()  # whole numbers, so exact
         for layer in (
             torch_kernels.linear_from_int8(torch_kernels.pack_int8(weight.to(torch.int8), torch.ones(83)), None),

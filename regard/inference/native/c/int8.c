@@ -1,4 +1,4 @@
-/* int8 linear layers: packed weights, rows quantised one by one, exact integer sums. */
+/* int8 linear layers: packed weights, rows quantized one by one, exact integer sums. */
 #include "int8.h"
 #include "vectors.h"
 #include <math.h>
@@ -40,7 +40,7 @@ AVX2 static QParams qparams_of(float low, float high, float nan, float *inverse_
     return (QParams){.scale = scale, .zero_point = zero_point};
 }
 
-AVX2 static QParams quantise_256(const float *x, long width, uint8_t *q) {
+AVX2 static QParams quantize_256(const float *x, long width, uint8_t *q) {
     __m256 most = _mm256_setzero_ps(), least = most, nan = most;
     for (long k = 0; k < width; k += 8) {
         const __m256 v = _mm256_loadu_ps(x + k);
@@ -70,7 +70,7 @@ AVX2 static QParams quantise_256(const float *x, long width, uint8_t *q) {
 }
 
 /* The same results, for a width that is a multiple of 64. */
-AVX512 static QParams quantise_512(const float *x, long width, uint8_t *q) {
+AVX512 static QParams quantize_512(const float *x, long width, uint8_t *q) {
     __m512 most = _mm512_setzero_ps(), least = most, nan = most;
     for (long k = 0; k < width; k += 16) {
         const __m512 v = _mm512_loadu_ps(x + k);
@@ -98,8 +98,8 @@ AVX512 static QParams quantise_512(const float *x, long width, uint8_t *q) {
     return qparams;
 }
 
-QParams quantise(const float *x, long width, uint8_t *q) {
-    return (isa_level() == ISA_AVX512 && width % 64 == 0 ? quantise_512 : quantise_256)(x, width,
+QParams quantize(const float *x, long width, uint8_t *q) {
+    return (isa_level() == ISA_AVX512 && width % 64 == 0 ? quantize_512 : quantize_256)(x, width,
                                                                                         q);
 }
 

@@ -53,7 +53,7 @@ void linear(const Linear *const *layers, int count, const float *x, long rows, i
 long linear_scratch_bytes(long rows, long width);
 
 /* The same in two steps, for rows that pass through many layers, or through one layer in pieces:
- * quantises the rows only once. */
+ * quantizes the rows only once. */
 typedef struct QParams QParams;
 typedef struct {
     const float *x;

@@ -90,7 +90,7 @@ void reserve_positions(BufferPool *pool, const Stack *stack, Request *r, long be
 
 /* ---- finished hypotheses ---- */
 
-static double length_normalised(const SearchParams *params, double total, long length) {
+static double length_normalized(const SearchParams *params, double total, long length) {
     const double base =
         params->paper_length_penalty ? (5.0 + (double)length) / 6.0 : (double)length;
     return length ? total / pow(base, params->length_penalty) : total;
@@ -126,7 +126,7 @@ void add_hypothesis(const SearchParams *params, Request *r, long row, int64_t to
         .length = length,
         .ended = length > text,
         .total = total,
-        .score = length_normalised(params, total, length),
+        .score = length_normalized(params, total, length),
     };
     const float *log_probs = r->beam.log_probs + row * r->length;
     memcpy(new.tokens, generated, sizeof(int64_t) * (size_t)r->length);
@@ -147,7 +147,7 @@ int request_is_done(const SearchParams *params, const Request *r, double best) {
     if (r->length >= r->max_tokens || best == -INFINITY) return 1;
     if ((double)r->finished >= params->max_finished) return 1;
     if (r->hypothesis_count < params->n_best) return 0;
-    const double soon = length_normalised(params, best, r->length + 1);
-    const double late = length_normalised(params, best, r->max_tokens);
+    const double soon = length_normalized(params, best, r->length + 1);
+    const double late = length_normalized(params, best, r->max_tokens);
     return (soon > late ? soon : late) <= r->hypotheses[r->hypothesis_count - 1].score;
 }
