@@ -2,10 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
+
+PACKAGE_PARENT = str(Path(__file__).parents[2])
 
 
 def child_environment(**variables: str) -> dict[str, str]:
     """This process' environment, its module search path, and some more variables.
 
-    `sys.path` can have folders that a child would not search: those of a `.pth` file or a `sys.path.insert`."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
+    `sys.path` can have folders that a child would not search: those of a `.pth` file or a `sys.path.insert`. And this
+    package itself may have been found in another way: by an import hook."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, PACKAGE_PARENT])} | variables

@@ -172,13 +172,10 @@ def _accelerated(model: T) -> T:
 
 
 def native_backend(model: LazyModel, shortlist: Shortlist | None = None) -> Backend | None:
-    """The native backend of a model whose weights are mapped from a file; None where it cannot run natively.
+    """The native backend of a model whose weights are in a file; None where it cannot run natively.
 
     Imports no torch: to translate, a process may do without.
     """
     from regard.inference.native_backend import NativeBackend
 
-    backend = NativeBackend.of_file(model, shortlist)
-    if backend is not None:
-        model.arrays.drop_pages()
-    return backend
+    return NativeBackend.of_file(model, shortlist)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Condition, RLock, Thread, current_thread
 
@@ -177,19 +177,27 @@ class Scheduler:
         lane = self._lane(handles[0])
         if workers is None:  # each wants a few texts
             workers = min(threads.current_threads(), len(handles) // 4) if lane.max_workers is None else 1
-        if workers > 1 and not self._threads:
-            lane.expected = workers
-            self._run_pool(done, workers)
+        try:
+            if workers > 1 and not self._threads:
+                lane.expected = workers
+                self._run_pool(done, workers, handles)
+            else:
+                self.wait_for(done)
+        except BaseException:  # Ctrl-C: nobody will ask for the rest
+            _cancel(handles)
+            raise
+        finally:
             lane.expected = 0
-        else:
-            self.wait_for(done)
         return [handle.result() for handle in handles]
 
-    def _run_pool(self, done: Callable[[], bool], workers: int) -> None:
+    def _run_pool(self, done: Callable[[], bool], workers: int, handles: Sequence[Handle]) -> None:
         pool = ThreadPool(workers)
         try:
             for future in pool.run_all([lambda: self.wait_for(done)] * workers):
                 future.result()
+        except BaseException:  # this thread only waits, so Ctrl-C ends the wait and not the work
+            _cancel(handles)
+            raise
         finally:
             pool.close()
 
@@ -279,6 +287,7 @@ class Scheduler:
     def _turn(self, slot: Slot) -> None:
         """Begin what there is space for, make a step, deliver what is finished."""
         worker, lane = slot.worker, slot.lane
+        handles: list[Handle] = []
         try:
             impatient = self._cancelled > 0 or worker.has_deadlines
             if impatient:
@@ -296,7 +305,8 @@ class Scheduler:
             for handle, found in worker.step(most, wanted, TURN if impatient or worker.has_deadlines else 0):
                 self._finish(slot, [(handle, found, None)])
         except BaseException as error:
-            self._finish(slot, [(handle, None, error) for handle in worker.handles])
+            under_way = dict.fromkeys([*worker.handles, *handles])  # not all that were taken may have begun
+            self._finish(slot, [(handle, None, error) for handle in under_way if not handle.done])
             worker.close()
             if not isinstance(error, Exception):
                 raise
@@ -313,3 +323,8 @@ class Scheduler:
             with self.changed:
                 self._cancelled -= 1
         handle.finish(hypotheses, error)
+
+
+def _cancel(handles: Iterable[Handle]) -> None:
+    for handle in handles:
+        handle.cancel()

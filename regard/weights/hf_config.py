@@ -50,7 +50,7 @@ def lazy_hf_model(directory: Path, raw: Mapping[str, object]) -> tuple[LazyModel
         return None
     config, generation, weights = convert_hf(directory, raw, model_type, arrays)
     assert isinstance(config, Seq2SeqConfig)
-    return LazyModel(config, arrays.renamed(weights), directory, int8=False), generation
+    return LazyModel(config, weights, directory, int8=False), generation
 
 
 def read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> GenerationConfig:

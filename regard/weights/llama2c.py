@@ -3,6 +3,7 @@
 import struct
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,7 +87,11 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
     expected, found = HEADER.size + 4 * sum(sizes), path.stat().st_size
     if found != expected:
         raise WeightsError(f"{path}: has {counted(found, 'byte')}, but its header requires {expected:,}")
-    numbers = torch.from_file(str(path), shared=False, size=found // 4, dtype=torch.float32)[HEADER.size // 4 :]
+    numbers = torch.from_numpy(
+        np.fromfile(path, np.float32, sum(sizes), offset=HEADER.size)
+    )  # not mapped: it may change
+    if len(numbers) != sum(sizes):
+        raise WeightsError(f"{path}: has changed since it was opened; load the model again")
     parts: dict[str, Tensor] = {}
     start = 0
     for (name, shape), size in zip(shapes.items(), sizes, strict=True):

@@ -215,7 +215,7 @@ def test_arrays_are_those_of_the_library(tmp_path: Path) -> None:
     assert found.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert np.array_equal(found[name], tensor.numpy())
-        assert found[name].flags.aligned
+        assert np.asarray(found[name]).flags.aligned
 
 
 @compiled_only

@@ -16,7 +16,7 @@ static Buffer *new_buffer(long bytes) {
     Buffer *buffer = bytes < MMAP_MIN_BYTES ? malloc(all)
                                             : mmap(NULL, all, PROT_READ | PROT_WRITE,
                                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!buffer || buffer == MAP_FAILED) abort(); /* as torch's allocator would */
+    if (!buffer || buffer == MAP_FAILED) return NULL;
     buffer->bytes = bytes;
     return buffer;
 }
@@ -42,11 +42,15 @@ static void release_first(BufferPool *pool) {
 }
 
 void *pool_alloc(BufferPool *pool, long bytes) {
-    if (bytes < MMAP_MIN_BYTES) return new_buffer(bytes) + 1;
-    Buffer *buffer = take_unused(pool, bytes);
+    const int small = bytes < MMAP_MIN_BYTES;
+    Buffer *buffer = small ? NULL : take_unused(pool, bytes);
     if (buffer) return buffer + 1;
-    if (pool->unused) release_first(pool); /* none fits, so make room for the new one */
-    return new_buffer((bytes + MMAP_MIN_BYTES - 1) / MMAP_MIN_BYTES * MMAP_MIN_BYTES) + 1;
+    if (!small) {
+        if (pool->unused) release_first(pool); /* none fits, so make room for the new one */
+        bytes = (bytes + MMAP_MIN_BYTES - 1) / MMAP_MIN_BYTES * MMAP_MIN_BYTES;
+    }
+    buffer = new_buffer(bytes);
+    return buffer ? buffer + 1 : NULL;
 }
 
 void pool_free(BufferPool *pool, void *memory) {

@@ -7,10 +7,11 @@ typedef struct {
     Buffer *unused; /* free large buffers */
 } BufferPool;
 
+/* NULL when memory runs out. */
 void *pool_alloc(BufferPool *pool, long bytes);
 /* `memory` may be NULL. */
 void pool_free(BufferPool *pool, void *memory);
-/* Returns the same memory if it is large enough, else frees it and returns new memory. */
+/* Returns the same memory if it is large enough, else frees it and returns new memory or NULL. */
 void *pool_reserve(BufferPool *pool, void *memory, long bytes);
 /* Returns all unused buffers to the system. */
 void pool_release(BufferPool *pool);

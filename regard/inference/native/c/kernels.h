@@ -17,6 +17,10 @@
 #pragma once
 #include <stdint.h>
 
+/* What a function returns that can fail. Nothing here aborts: whoever calls from Python gets an
+ * exception. kernels.py mirrors the numbers. */
+typedef enum { OK, OUT_OF_MEMORY, BAD_INPUT, NOT_FINITE } Status;
+
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma,f16c")))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -96,8 +100,11 @@ static inline long kv_size(int fp16) { return fp16 ? 2 : (long)sizeof(float); }
 /* Stores numbers as float16, or as float32, rounded to float16 precision if `rounded`. */
 void store_kv(const float *x, long count, int rounded, int fp16, void *to);
 
-void attention_rows(const AttentionArgs *args, long first, long end);
-void attention(const AttentionArgs *args, int threads);
+/* Floats that one thread needs for the scores of `max_keys` keys. */
+static inline long score_floats(long max_keys) { return 4 * (max_keys + 16); }
+/* `scores`: score_floats(max_keys) of scratch */
+void attention_rows(const AttentionArgs *args, long first, long end, float *scores);
+Status attention(const AttentionArgs *args, int threads);
 
 /* ---- topk.c ---- */
 

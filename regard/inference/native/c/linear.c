@@ -62,11 +62,25 @@ AVX2 void transpose(const float *x, long stride, long count, long width, long ca
         }
 }
 
+typedef struct {
+    const float *weight;
+    long outputs, width;
+    float *packed;
+} PackJob;
+
+static void pack_part(const void *args, int part, int parts) {
+    const PackJob *job = args;
+    const long p = float_panel_width(), panels = (job->outputs + p - 1) / p, width = job->width;
+    const long end = part_start(panels, part + 1, parts);
+    for (long n = part_start(panels, part, parts) * p; n < end * p; n += p)
+        transpose(job->weight + n * width, width, job->outputs - n, width, p,
+                  job->packed + n * width);
+}
+
 /* weight (outputs, width) -> transposed panels */
-void pack_floats(const float *weight, long outputs, long width, float *packed) {
-    const long p = float_panel_width();
-    for (long n = 0; n < outputs; n += p)
-        transpose(weight + n * width, width, outputs - n, width, p, packed + n * width);
+void pack_floats(const float *weight, long outputs, long width, int threads, float *packed) {
+    const PackJob job = {.weight = weight, .outputs = outputs, .width = width, .packed = packed};
+    parallel_for(pack_part, &job, outputs * width < 65536 ? 1 : threads);
 }
 
 /* Adds to the sums of up to sixteen outputs of one row, for which a transposed copy would not pay
