@@ -5,6 +5,8 @@
     with atomic_file(path) as draft:    a file that a library writes: it is given the path `draft`
     with new_directory(path) as draft:  a directory to fill; with replace=True it takes the place of an old one
     create(draft / name)                a binary file inside such a directory
+    set_aside(directory, name)          another name, for a directory that is damaged
+    remove_drafts(folder)               what killed processes left, in a folder that this process alone uses
 
 Everything is written under a temporary name in the same folder, flushed to disk, then renamed; the folder is flushed
 too. Any failure, KeyboardInterrupt included, removes the temporary file or directory. A kill or a power cut can leave
@@ -16,6 +18,7 @@ Every failure is an OutputError that names the path.
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -24,6 +27,9 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from regard.errors import OutputError
+
+DRAFT = re.compile(r"\..+\.[0-9a-f]{8}", re.DOTALL)
+"""The temporary names of this module."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -112,6 +118,26 @@ def create(path: Path) -> BinaryIO:
     return path.open("xb")
 
 
+def set_aside(directory: Path, name: str) -> None:
+    """Rename a directory; an earlier one of the new name is removed."""
+    aside = directory.with_name(name)
+    with _output_error(directory):
+        shutil.rmtree(aside, ignore_errors=True)
+        directory.rename(aside)
+        _sync(aside.parent)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what killed processes left half-written in a folder that no other process writes to."""
+    for draft in folder.glob(".*"):
+        if not DRAFT.fullmatch(draft.name):
+            continue
+        if draft.is_dir() and not draft.is_symlink():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            draft.unlink(missing_ok=True)
+
+
 @contextmanager
 def _output_error(path: Path) -> Iterator[None]:
     try:
@@ -121,7 +147,7 @@ def _output_error(path: Path) -> Iterator[None]:
 
 
 def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}")  # cut: a name has 255 bytes at most
+    return path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}")  # cut: a name has 255 bytes at most; see DRAFT
 
 
 def _reserve(draft: Path, target: Path) -> int:

@@ -1,6 +1,6 @@
 """regard VERB …: find the verb, run it, turn an error into one line and an exit code.
 
-Neither `regard --help` nor a misspelt verb nor shell completion imports torch: the verbs are a table here and modules
+Neither `regard --help` nor a misspelled verb nor shell completion imports torch: the verbs are a table here and modules
 elsewhere.
 """
 
@@ -99,7 +99,7 @@ class Verbs(click.Group):
 )
 @click.version_option(package_name="regard", message="regard %(version)s")
 def regard() -> None:
-    """A complete Transformer in one Python package: train it, run it, look inside it."""
+    """A complete Transformer in one Python package: translate, train, and look inside, on your own machine."""
 
 
 def main(arguments: list[str] | None = None) -> int:

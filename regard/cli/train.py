@@ -1,5 +1,7 @@
 """regard train"""
 
+import os
+import select
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from regard.training.distributed import Workers
     from regard.training.recipe import Recipe
 
+STDERR = 2
+
 
 @click.command(
     "train",
@@ -36,7 +40,7 @@ Examples:
 @click.argument("paths", nargs=-1, metavar="[RECIPE] RUN", type=options.PATH)
 @click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Override a setting of the recipe.")
 @click.option("--resume", is_flag=True, help="Continue RUN from its last valid checkpoint, or extend it.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
+@options.device_option
 def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model from RECIPE in a new directory RUN. The result is the model directory RUN/model."""
     from regard.cpu import capabilities, threads
@@ -46,7 +50,14 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     from regard.tasks.load import model_path
     from regard.training.distributed import Workers
     from regard.training.recipe import load_recipe
-    from regard.training.run_directory import check_resumable, create_run, failure_recorded, read_recipe, save_recipe
+    from regard.training.run_directory import (
+        check_resumable,
+        create_run,
+        failure_recorded,
+        read_recipe,
+        run_lock,
+        save_recipe,
+    )
 
     if len(paths) != (1 if resume else 2):
         raise UsageError("give RECIPE and RUN to start a run, or --resume RUN to continue one")
@@ -66,11 +77,12 @@ def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, d
     with workers.process_group(chosen):
         if workers.is_main and not resume:
             create_run(run, recipe, output.status)
-        elif workers.is_main and overrides:
-            save_recipe(run, recipe)
-        workers.barrier()
-        with failure_recorded(run) if workers.is_main else nullcontext():
-            progress = train_run(recipe, run, workers, chosen, resume)
+        with run_lock(run) if workers.is_main else nullcontext():
+            if workers.is_main and resume and overrides:
+                save_recipe(run, recipe)
+            workers.barrier()
+            with failure_recorded(run) if workers.is_main else nullcontext():
+                progress = train_run(recipe, run, workers, chosen, resume)
     code = 0 if progress.stopped_by is None else 128 + progress.stopped_by
     if not workers.single:
         workers.exit(code)
@@ -100,11 +112,12 @@ def train_run(recipe: "Recipe", run: Path, workers: "Workers", device: "torch.de
             run=run,
             device=device,
             workers=workers,
-            report=lambda record: show(record, bar),
+            report=lambda record: report(record, bar),
             on_update=bar.advance,
             locate=prepared.locate,
         )
         progress = train(job, resume=resume)
+        leave_closed_terminal()
     if not workers.is_main:
         return progress
     if progress.stopped_by is not None:
@@ -115,6 +128,20 @@ def train_run(recipe: "Recipe", run: Path, workers: "Workers", device: "torch.de
         names = used[0].name if len(used) == 1 else f"{used[0].name} … {used[-1].name}"
         say(f"{run / 'model'}: the mean of {counted(len(used), 'checkpoint')} ({names})")
     return progress
+
+
+def report(record: dict[str, Any], bar: Any) -> None:
+    leave_closed_terminal()
+    show(record, bar)
+
+
+def leave_closed_terminal() -> None:
+    """Print to nowhere once the terminal has been closed: a run that got no SIGHUP (nohup, disown) goes on."""
+    if hasattr(select, "poll"):  # not on Windows
+        terminal = select.poll()
+        terminal.register(STDERR, 0)
+        if any(events & select.POLLHUP for _, events in terminal.poll(0)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)
 
 
 def show(record: dict[str, Any], bar: Any) -> None:

@@ -2,6 +2,7 @@
 
 only_cpu("auto")             whether there is certainly no GPU
 cache_folder()               ~/.cache/regard on Linux; may not exist yet
+make_private_folder(path)    that folder, which no other user may write to: what is in it is run
 file_lock(path, seconds)     one process at a time, for work that is worth doing once
 cpu_model()                  model and flags of this CPU, to make a file's name from
 """
@@ -10,6 +11,7 @@ import itertools
 import os
 import platform
 import re
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 POLL_SECONDS = 0.05
+ROOT = 0
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def only_cpu(name: str = "auto") -> bool:
@@ -35,6 +39,33 @@ def cache_folder() -> Path:
     if not os.path.isabs(home):  # a user without a home, in a container: a folder that cannot be created
         return Path(os.devnull, "regard")
     return Path(home, "Library/Caches/regard" if sys.platform == "darwin" else ".cache/regard")
+
+
+class ForeignFolder(PermissionError):
+    """Another user decides what a folder contains."""
+
+
+def make_private_folder(path: Path) -> None:
+    """Make sure that there is this folder and that only its owner, this user or root, can write to it.
+
+    Raises `ForeignFolder` otherwise. That happens where XDG_CACHE_HOME is a folder that several users share, and to
+    root with another user's HOME.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.stat()
+    if not all(each.st_uid in (os.geteuid(), ROOT) for each in (status, path.lstat())):  # a link: its owner too
+        raise ForeignFolder(
+            f"{path} belongs to another user, who could put code there; set XDG_CACHE_HOME to a folder of your own"
+        )
+    if status.st_mode & WRITABLE_BY_OTHERS:
+        if status.st_uid != os.geteuid():
+            raise ForeignFolder(f"{path} can be written to by other users; set XDG_CACHE_HOME to a folder of your own")
+        path.chmod(stat.S_IMODE(status.st_mode) & ~WRITABLE_BY_OTHERS)
+
+
+def only_ours(status: os.stat_result) -> bool:
+    """Whether only this user, or root, can have written this file."""
+    return status.st_uid in (os.geteuid(), ROOT) and not status.st_mode & WRITABLE_BY_OTHERS
 
 
 @contextmanager

@@ -7,14 +7,14 @@
                       about.json                        the rest, with the statistics
 
 The key is a hash of the files' contents, the tokenizer and the settings that affect the tokens, so an existing entry
-is valid. While the files are read, memory holds one pair and, with subword dropout, the words seen so far; at the end,
-finding duplicates briefly takes about 60 bytes per pair.
+is valid. Processes that need the same entry at once wait for the first of them. While the files are read, memory holds
+one pair and, with subword dropout, the words seen so far; at the end, finding duplicates briefly takes about 60 bytes
+per pair.
 """
 
 import dataclasses
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import to_table
+from regard.cpu import machine
 from regard.data.corpus import FORMAT, INFO_FILE, Corpus, CorpusInfo
+from regard.data.filter_counts import Stats
 from regard.data.sources import DataSettings, training_pairs
-from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError, OutputError
 from regard.io import create, new_directory, write_json
 from regard.text.subword_dropout import SubwordDropout
@@ -36,6 +37,8 @@ from regard.text.tokenizer import Tokenizer, tag_piece
 
 MAX_WORDS = 1 << 20
 """Words with random segmentations; later ones keep the tokenizer's own. Each takes 100 bytes while building."""
+LOCK_SECONDS = 3600
+"""Wait this long for another process that builds an entry; then build it too. The last one stays: they are equal."""
 PAIRS_PER_REPORT = 10_000
 WORDS_PER_PASS = 10_000
 KEY_SETTINGS = ("max_tokens", "max_ratio", "deduplicate", "placeholders", "bad_lines", "longest_line")
@@ -56,19 +59,21 @@ def cached_corpus(
         return corpus
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if path.exists():  # damaged
-            shutil.rmtree(path)
     except OSError as error:
         raise OutputError(f"{folder}: the token cache cannot be written ({error.strerror or error})") from None
-    try:
-        with new_directory(path) as draft:
-            _build(draft, settings, tokenizer, dropout, report)
-    except OutputError:
-        if corpus := Corpus.open(path):  # another process was faster
+    with machine.file_lock(folder.with_name(f".{folder.name}.lock"), LOCK_SECONDS):
+        if corpus := Corpus.open(path):  # another process has built it while this one waited
             return corpus
-        raise
-    corpus = Corpus.open(path)
-    assert corpus is not None, "written a moment ago"
+        try:
+            with new_directory(path, replace=True) as draft:  # replace: an entry that cannot be opened is damaged
+                _build(draft, settings, tokenizer, dropout, report)
+        except OutputError:
+            if corpus := Corpus.open(path):  # without locks, another process may have been faster
+                return corpus
+            raise
+        corpus = Corpus.open(path)
+    if corpus is None:
+        raise OutputError(f"{path}: cannot be read, although it was written a moment ago")
     return corpus
 
 

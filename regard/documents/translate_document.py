@@ -46,5 +46,5 @@ def translate_document(
         len(passages),
         len(sentences),
         sum(sentence.confidence for sentence in sentences) / max(len(sentences), 1),
-        sum("kept" in sentence.notes or "abstained" in sentence.notes for sentence in sentences),
+        sum(sentence.keeps_source for sentence in sentences),
     )

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
-from regard.weights.directory import LazyModel
+from regard.weights.model_directory import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import TopK
+    from regard.decoding.search_protocol import TopK
     from regard.models import Family
 
 
@@ -164,7 +164,7 @@ def _accelerated(model: T) -> T:
     if not isinstance(model, LazyModel):
         from torch import nn
 
-        from regard.inference.native_linear import use_native_linear
+        from regard.inference.native_int8 import use_native_linear
 
         assert isinstance(model, nn.Module)
         use_native_linear(model)
@@ -172,13 +172,10 @@ def _accelerated(model: T) -> T:
 
 
 def native_backend(model: LazyModel, shortlist: Shortlist | None = None) -> Backend | None:
-    """The native backend of a model whose weights are mapped from a file; None where it cannot run natively.
+    """The native backend of a model whose weights are in a file; None where it cannot run natively.
 
     Imports no torch: to translate, a process may do without.
     """
     from regard.inference.native_backend import NativeBackend
 
-    backend = NativeBackend.of_file(model, shortlist)
-    if backend is not None:
-        model.arrays.drop_pages()
-    return backend
+    return NativeBackend.of_file(model, shortlist)

@@ -25,13 +25,13 @@ from regard.inference.native.kernels import Array, Floats, NativeLinear
 from regard.inference.native.layers import Attention, Block, Embedding, NativeEncoder, Norm, Sizes, Stack
 from regard.inference.native.search import DecoderIO, NativeSearch
 from regard.models.config import Seq2SeqConfig
-from regard.weights.directory import LazyModel
+from regard.weights.model_directory import LazyModel, StoredArray
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import TopK
+    from regard.decoding.search_protocol import TopK
     from regard.models.seq2seq import Seq2Seq
 
 MAX_NATIVE_BEAM = 64
@@ -40,6 +40,11 @@ NATIVE_SETTINGS = {"beam", "n_best", "length_penalty", "length_form", "patience"
 """What the native search does. Any other setting must have its default, so that a new rule is never ignored."""
 WITHOUT_EFFECT = {"seed"}
 """Settings that change nothing where nothing is sampled."""
+OTHER_SETTINGS = [
+    (field.name, field.default)
+    for field in fields(SearchSettings)
+    if field.name not in NATIVE_SETTINGS | WITHOUT_EFFECT
+]
 MIN_CAPACITY = 64
 """Tokens that a search has capacity for at least; then in powers of two."""
 SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
@@ -49,9 +54,7 @@ MIN_POSITIONS = 64
 
 def is_native(settings: SearchSettings) -> bool:
     """Whether the native search does everything that these settings ask for."""
-    others = (field for field in fields(settings) if field.name not in NATIVE_SETTINGS | WITHOUT_EFFECT)
-    plain = all(getattr(settings, field.name) == field.default for field in others)
-    return plain and settings.beam <= MAX_NATIVE_BEAM
+    return settings.beam <= MAX_NATIVE_BEAM and all(getattr(settings, name) == off for name, off in OTHER_SETTINGS)
 
 
 class NativeBackend:
@@ -70,9 +73,9 @@ class NativeBackend:
 
     @property
     def topk(self) -> TopK | None:
-        from regard.inference.native import tensors
+        from regard.inference.native import torch_kernels
 
-        return tensors.topk
+        return torch_kernels.topk
 
     def supports(self, settings: SearchSettings) -> bool:
         return is_native(settings)
@@ -113,15 +116,18 @@ class NativeModel:
         source, target = "source.tokens.weight", "target.tokens.weight"
         self._source = weights.matrix(source, source_vocab, config.width)
         self._target = self._source if config.tied == "all" else weights.matrix(target, config.vocab, config.width)
-        output = {"all": source, "target": target, "none": "output.weight"}[config.tied]
-        self.output = weights.linear(output, "output.bias", config.vocab, config.width, bias=config.output_bias)
+        tied = {"all": self._source, "target": self._target, "none": None}[config.tied]
+        output = weights.matrix("output.weight", config.vocab, config.width) if tied is None else tied
+        self.output = weights.linear(output, "output.bias", bias=config.output_bias)
         self.encoder = weights.stack("encoder", config.encoder_layers, cross=False)
         self.decoder = weights.stack("decoder", config.decoder_layers, cross=True)
         self._positions = {side: weights.positions(side) for side in ("source", "target")}
         self._sinusoids = self._new_sinusoids(MIN_POSITIONS)
 
     @classmethod
-    def of_file(cls, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, int8: bool) -> NativeModel | None:
+    def of_file(
+        cls, config: Seq2SeqConfig, arrays: Mapping[str, Array | StoredArray], *, int8: bool
+    ) -> NativeModel | None:
         """A model directory's arrays, by their names there; None where they cannot run natively, or do not fit."""
         layers = config.encoder_layers + config.decoder_layers
         if not supported(config) or layers > len(arrays):  # a made-up number of layers costs no time
@@ -206,7 +212,9 @@ class WrongWeights(Exception):
 class WeightLoader:
     """Takes a model's arrays by name, checks each, and remembers which were taken."""
 
-    def __init__(self, config: Seq2SeqConfig, arrays: Mapping[str, Array], *, packed: bool, int8: bool) -> None:
+    def __init__(
+        self, config: Seq2SeqConfig, arrays: Mapping[str, Array | StoredArray], *, packed: bool, int8: bool
+    ) -> None:
         self._config, self._arrays, self._packed, self._int8 = config, arrays, packed, int8
         self._taken: set[str] = set()
 
@@ -218,16 +226,16 @@ class WeightLoader:
         if found is None or found.shape != shape or found.dtype.name != dtype:
             raise WrongWeights(name)
         self._taken.add(name)
-        return found
+        return np.asarray(found)
 
     def matrix(self, name: str, rows: int, width: int) -> Matrix:
         if not self._int8:
             return self.array(name, rows, width), None
         return self.array(f"{name}.whole", rows, width, dtype="int8"), self.array(f"{name}.scale", rows)
 
-    def linear(self, name: str, bias_name: str, outs: int, width: int, *, bias: bool) -> NativeLinear:
-        numbers, scales = self.matrix(name, outs, width)
-        bias_N = self.array(bias_name, outs) if bias else None
+    def linear(self, matrix: Matrix, bias_name: str, *, bias: bool) -> NativeLinear:
+        numbers, scales = matrix
+        bias_N = self.array(bias_name, len(numbers)) if bias else None
         if scales is not None:
             return NativeLinear.from_int8(kernels.pack_int8(numbers, scales), bias_N)
         return (NativeLinear.from_frozen_floats if self._packed else NativeLinear.from_floats)(numbers, bias_N)
@@ -270,7 +278,7 @@ class WeightLoader:
         )
 
     def _part(self, name: str, outs: int, width: int, bias: bool) -> NativeLinear:
-        return self.linear(f"{name}.weight", f"{name}.bias", outs, width, bias=bias)
+        return self.linear(self.matrix(f"{name}.weight", outs, width), f"{name}.bias", bias=bias)
 
     def _norm(self, name: str) -> Norm:
         width = self._config.width

@@ -1,4 +1,4 @@
-"""Continuous batching: requests that are done leave, waiting ones take their place, and new ones may come at any time.
+"""Continuous batching: finished requests leave, waiting ones take their place, and new ones may come at any time.
 
     handle = scheduler.submit(request)      # from any thread, while it runs
     handle.result()                         # or handle.tokens(), handle.cancel()
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Condition, RLock, Thread, current_thread
 
@@ -33,7 +33,7 @@ MAX_ROWS = 96
 MAX_TEXTS = 48
 """Texts of a whole search in one worker: rows of one text share its keys, each other text needs its own."""
 MAX_ENCODE = 16384
-"""Tokens that are encoded at once, padding included: this bounds the memory of long texts."""
+"""Tokens encoded at once, padding included: this bounds the memory of long texts."""
 REFILL = 4
 """New requests begin when they can fill a quarter of the rows, or when nothing else is under way."""
 MAX_HELD = 1536
@@ -60,7 +60,7 @@ class Lane:
         self.queue = RequestQueue()
         self.idle: deque[Slot] = deque()  # no thread is using them, but they have requests under way
         self.busy: list[Slot] = []
-        self.expected = 0  # workers that are about to begin
+        self.expected = 0  # workers about to begin
 
     @property
     def has_work(self) -> bool:
@@ -138,8 +138,13 @@ class Scheduler:
             waiting = len(self._whole.queue) + len(self._steps.queue)
             if waiting + len(handles) > self.max_queued:
                 raise QueueFull(f"{waiting:,} requests are waiting; try again later")
+            settings, supported = None, False
             for handle in handles:
-                self._lane(handle.request).queue.add(handle)
+                request = handle.request
+                if request.settings is not settings:
+                    settings, supported = request.settings, self.backend.supports(request.settings)
+                handle.whole = supported and not request.streams and not request.prefix
+                self._lane(handle).queue.add(handle)
             self._work.notify(len(handles))
         return handles
 
@@ -151,9 +156,8 @@ class Scheduler:
                 self._cancelled += 1
             self.changed.notify_all()
 
-    def _lane(self, request: Request) -> Lane:
-        whole = not request.streams and not request.prefix and self.backend.supports(request.settings)
-        return self._whole if whole else self._steps
+    def _lane(self, handle: Handle) -> Lane:
+        return self._whole if handle.whole else self._steps
 
     def run(
         self, requests: Iterable[Request], *, client: str = "", workers: int | None = None
@@ -170,22 +174,30 @@ class Scheduler:
                     left.popleft()
             return not left
 
-        lane = self._lane(handles[0].request)
+        lane = self._lane(handles[0])
         if workers is None:  # each wants a few texts
             workers = min(threads.current_threads(), len(handles) // 4) if lane.max_workers is None else 1
-        if workers > 1 and not self._threads:
-            lane.expected = workers
-            self._run_pool(done, workers)
+        try:
+            if workers > 1 and not self._threads:
+                lane.expected = workers
+                self._run_pool(done, workers, handles)
+            else:
+                self.wait_for(done)
+        except BaseException:  # Ctrl-C: nobody will ask for the rest
+            _cancel(handles)
+            raise
+        finally:
             lane.expected = 0
-        else:
-            self.wait_for(done)
         return [handle.result() for handle in handles]
 
-    def _run_pool(self, done: Callable[[], bool], workers: int) -> None:
+    def _run_pool(self, done: Callable[[], bool], workers: int, handles: Sequence[Handle]) -> None:
         pool = ThreadPool(workers)
         try:
             for future in pool.run_all([lambda: self.wait_for(done)] * workers):
                 future.result()
+        except BaseException:  # this thread only waits, so Ctrl-C ends the wait and not the work
+            _cancel(handles)
+            raise
         finally:
             pool.close()
 
@@ -275,6 +287,7 @@ class Scheduler:
     def _turn(self, slot: Slot) -> None:
         """Begin what there is space for, make a step, deliver what is finished."""
         worker, lane = slot.worker, slot.lane
+        handles: list[Handle] = []
         try:
             impatient = self._cancelled > 0 or worker.has_deadlines
             if impatient:
@@ -292,7 +305,8 @@ class Scheduler:
             for handle, found in worker.step(most, wanted, TURN if impatient or worker.has_deadlines else 0):
                 self._finish(slot, [(handle, found, None)])
         except BaseException as error:
-            self._finish(slot, [(handle, None, error) for handle in worker.handles])
+            under_way = dict.fromkeys([*worker.handles, *handles])  # not all that were taken may have begun
+            self._finish(slot, [(handle, None, error) for handle in under_way if not handle.done])
             worker.close()
             if not isinstance(error, Exception):
                 raise
@@ -309,3 +323,8 @@ class Scheduler:
             with self.changed:
                 self._cancelled -= 1
         handle.finish(hypotheses, error)
+
+
+def _cancel(handles: Iterable[Handle]) -> None:
+    for handle in handles:
+        handle.cancel()

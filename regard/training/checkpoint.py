@@ -7,8 +7,9 @@
                           manifest.json          sha256 of each of these files, written last
 
 A checkpoint is renamed to its final name once complete, so a name always means a complete checkpoint. If the disk
-damages one, its hashes show it, and the newest valid one is used. No random state is saved: every random draw is a
-function of the seed and the update number.
+damages one, its hashes show it: it is set aside as damaged.00001500, and the newest valid one is used. One that cannot
+be read now (an I/O error, a missing permission) may be valid: that is an error, and nothing is touched. No random
+state is saved: every random draw is a function of the seed and the update number.
 """
 
 import hashlib
@@ -23,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import from_table, load_json
-from regard.errors import RegardError, TrainingError
-from regard.io import new_directory, write_json
+from regard.errors import OutputError, TrainingError
+from regard.io import new_directory, remove_drafts, set_aside, write_json
 from regard.training.distributed import copy_tensors, full_tensor
 from regard.training.muon import Muon
 from regard.weights.safetensors_files import mean, parameters, read_file, write_tensors
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 WEIGHTS, MOMENTS, AVERAGE = "weights.safetensors", "moments.safetensors", "average.safetensors"
 PROGRESS, MANIFEST = "progress.json", "manifest.json"
+REQUIRED = {WEIGHTS, MOMENTS, PROGRESS}
 
 
 @dataclass(kw_only=True)
@@ -78,7 +80,10 @@ def save(
     path = folder / f"{progress.update:08}"
     if not writes or path.exists():
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)  # without parents: a run that was removed or renamed must not come back in part
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written ({error.strerror}); was the run removed or renamed?") from None
     with new_directory(path) as draft:
         write_tensors(draft / WEIGHTS, weights)
         write_tensors(draft / MOMENTS, state)
@@ -88,18 +93,24 @@ def save(
         write_json(draft / MANIFEST, {file.name: digest(file) for file in sorted(draft.iterdir())})
 
 
-def load(folder: Path, model: nn.Module, optimizers: Optimizers, average: dict[str, Tensor] | None) -> Progress:
-    """Load the newest valid checkpoint into the model and the optimizers. Without checkpoints, start from scratch."""
-    for draft in folder.glob(".[0-9]*"):  # left by a run that was killed while writing
-        shutil.rmtree(draft, ignore_errors=True)
+def load(
+    folder: Path, model: nn.Module, optimizers: Optimizers, average: dict[str, Tensor] | None, *, writes: bool
+) -> Progress:
+    """Load the newest valid checkpoint into the model and the optimizers. Without checkpoints, start from scratch.
+
+    All workers must call this; the one with `writes` tidies the folder.
+    """
+    if writes:
+        remove_drafts(folder)
     if not checkpoints(folder):
         return Progress()
     path = newest(folder)
     if path is None:
         raise TrainingError(f"{folder}: every checkpoint is damaged, so the run cannot be resumed")
     for later in checkpoints(folder):
-        if later.name > path.name:  # damaged: it will be written again
-            shutil.rmtree(later)
+        if writes and later.name > path.name:  # damaged: it will be written again
+            set_aside(later, f"damaged.{later.name}")
+            log.warning("%s: kept as damaged.%s, remove it when you like", later, later.name)
     copy_tensors(read_file(path / WEIGHTS), parameters(model))
     progress = read_progress(path)
     progress.score = None  # it belongs to that checkpoint, not to the next one
@@ -155,16 +166,32 @@ def newest(folder: Path) -> Path | None:
     return None
 
 
-def damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, or None if it is valid."""
+def damage(path: Path, *, only: str | None = None) -> str | None:
+    """What is wrong with a checkpoint (or `only` with one of its files), or None if it is valid.
+
+    A file that cannot be read says nothing about the checkpoint: that is an error.
+    """
     try:
-        manifest = load_json(path / MANIFEST)
-        for name, expected in manifest.items():
-            if digest(path / Path(name).name) != expected:
+        manifest = json.loads((path / MANIFEST).read_bytes()) if (path / MANIFEST).is_file() else None
+        if not isinstance(manifest, dict) or not REQUIRED <= manifest.keys() <= REQUIRED | {AVERAGE}:
+            return f"{MANIFEST} is missing or incomplete"
+        for name in [only] if only else manifest:
+            if not (path / name).is_file():
+                return f"{name} is missing"
+            if digest(path / name) != manifest[name]:
                 return f"{name} is damaged"
-    except (RegardError, OSError) as error:
-        return str(error)
-    return None if {WEIGHTS, MOMENTS, PROGRESS} <= manifest.keys() else "its manifest is incomplete"
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except (ValueError, RecursionError):
+        return f"{MANIFEST} is damaged"
+    return None
+
+
+def _unreadable(path: Path, error: OSError) -> TrainingError:
+    reason = error.strerror or error
+    return TrainingError(
+        f"{path}: cannot be read ({reason}); nothing was changed; try again, or move it elsewhere to do without it"
+    )
 
 
 def digest(path: Path) -> str:
@@ -176,10 +203,13 @@ def validated(folder: Path) -> Iterator[tuple[Path, float]]:
     """The validated checkpoints, oldest first, with their scores."""
     for path in checkpoints(folder):
         try:
-            score = json.loads((path / PROGRESS).read_text(encoding="utf-8")).get("score")
-        except (OSError, ValueError):
+            progress = json.loads((path / PROGRESS).read_bytes()) if (path / PROGRESS).is_file() else None
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        except (ValueError, RecursionError):  # damaged
             continue
-        if score is not None:
+        score = progress.get("score") if isinstance(progress, dict) else None
+        if isinstance(score, int | float):
             yield path, score
 
 
@@ -198,7 +228,11 @@ def _ranked(folder: Path, *, best: bool) -> list[Path]:
 
 def prune(folder: Path, count: int, *, best: bool) -> None:
     """Remove the checkpoints that neither averaging nor resuming needs. The best one always stays."""
-    averaged = (*_ranked(folder, best=best)[-count:], *_ranked(folder, best=True)[-1:])
+    try:
+        averaged = (*_ranked(folder, best=best)[-count:], *_ranked(folder, best=True)[-1:])
+    except TrainingError as error:  # a score cannot be read: it may be the best
+        log.warning("no checkpoint is removed: %s", error)
+        return
     kept = {*averaged, *checkpoints(folder)[-2:]}  # two to resume from, in case one is damaged
     for path in checkpoints(folder):
         if path not in kept:

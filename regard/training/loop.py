@@ -173,7 +173,8 @@ class _Run:
         self.folder = job.run / "state"
         self.progress = Progress()
         if resume:
-            self.progress = checkpoint.load(self.folder, job.model, self.optimizers, self.averaged)
+            main = job.workers.is_main
+            self.progress = checkpoint.load(self.folder, job.model, self.optimizers, self.averaged, writes=main)
         self.started = time.perf_counter() - self.progress.seconds
         self.replicas = Replicas(self.module, self.replica_count())
         self.window = MetricsWindow()
@@ -270,7 +271,7 @@ class _Run:
         """Whether any worker received a signal."""
         stopping = self.total(float(stop.signal is not None)) > 0
         if stopping and stop.signal is None:  # another worker received it
-            stop.signal = signal.SIGTERM
+            stop.ask(signal.SIGTERM)
         return stopping
 
     def validate(self) -> None:
@@ -292,6 +293,8 @@ class _Run:
 
     def save(self) -> None:
         model, workers = self.job.model, self.job.workers
+        if self.log_file is not None:
+            self.log_file.sync()
         checkpoint.save(self.folder, self.progress, model, self.optimizers, self.averaged, writes=workers.is_main)
         if workers.is_main:
             checkpoint.prune(self.folder, self.settings.average, best=self.settings.average_best)

@@ -2,11 +2,16 @@
 
 import json
 import math
+import os
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.errors import OutputError
 from regard.io import write_text
 
 if TYPE_CHECKING:
@@ -57,44 +62,65 @@ class MetricsWindow:
 
 
 class MetricsLog:
-    """One JSON object per line, flushed after each: nothing is lost when the run is killed."""
+    """One JSON object per line, flushed after each: nothing is lost when the run is killed.
+
+    `sync` before a checkpoint: after a power cut, the log has all lines up to the checkpoint that the run resumes from.
+    """
 
     def __init__(self, run: Path, update: int) -> None:
         """Continue after `update`: lines of later updates, which will be repeated, are dropped."""
-        self._path = run / LOG_FILE
-        kept = [record for record in read_log(run) if record.get("update", 0) <= update]
+        self._run, self._path = run, run / LOG_FILE
+        kept = [record for record in read_log(run) if record["update"] <= update]
         write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
         self._file = self._path.open("a", encoding="utf-8")
-        self._board = _tensorboard(run, update)
+        with self._output_error():
+            self._board = _tensorboard(run, update)
 
     def write(self, record: Record) -> None:
         # JSON has no NaN. ASCII only, so that no reader takes a character of a sample for a line break.
         finite = {name: None if _is_nonfinite(value) else value for name, value in record.items()}
-        self._file.write(json.dumps(finite) + "\n")
-        self._file.flush()
-        if self._board is not None:
-            for name, value in record.items():
-                if isinstance(value, float):
-                    self._board.add_scalar(f"{record['kind']}/{name}", value, record["update"])
+        with self._output_error():
+            self._file.write(json.dumps(finite) + "\n")
+            self._file.flush()
+            if self._board is not None:
+                self._board.write(record)
+
+    def sync(self) -> None:
+        """Flush to disk, if the run is still there: a file that was removed can be written to all the same."""
+        with self._output_error():
+            os.fsync(self._file.fileno())
+            there = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+        if not there:
+            raise OutputError(
+                f"{self._path}: was replaced while {self._run} was trained; only one process may write it"
+            )
+
+    @contextmanager
+    def _output_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            gone = "" if self._run.is_dir() else "; was the run removed or renamed?"
+            raise OutputError(f"{self._path}: cannot be written ({error.strerror}){gone}") from None
 
     def close(self) -> None:
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
+        for file in (self._file, self._board):
+            if file is not None:
+                with suppress(OSError):  # only what could not be written is left, and its error is on its way
+                    file.close()
 
 
 def read_log(run: Path) -> list[Record]:
-    """The records of a run's log. A last line that was cut off by a kill is ignored."""
-    try:
-        lines = (run / LOG_FILE).read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
+    """The records of a run's log. A line that was cut off, by a kill or a power cut, is ignored."""
+    path = run / LOG_FILE
     records = []
-    for line in lines:
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
         try:
-            records.append(json.loads(line))
-        except ValueError:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(record, dict) and type(record.get("update")) is int:
+            records.append(record)
     return records
 
 
@@ -102,9 +128,39 @@ def _is_nonfinite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _tensorboard(run: Path, update: int) -> Any:
+class _TensorBoard:
+    """A file of events, written at once: SummaryWriter has a thread, which prints a traceback when the disk is full."""
+
+    def __init__(self, folder: Path, update: int) -> None:
+        """Continue after `update`: TensorBoard hides the events of later updates."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}.{update}"
+        self._file = (folder / name).open("ab")
+        self._records, self._event = RecordWriter(self._file), Event
+        self._add(file_version="brain.Event:2")
+        self._add(step=update + 1, session_log=SessionLog(status=SessionLog.START))
+
+    def write(self, record: Record) -> None:
+        values = [
+            {"tag": f"{record['kind']}/{name}", "simple_value": value}
+            for name, value in record.items()
+            if isinstance(value, float)
+        ]
+        self._add(step=record["update"], summary={"value": values})
+        self._file.flush()
+
+    def _add(self, **fields: Any) -> None:
+        self._records.write(self._event(wall_time=time.time(), **fields).SerializeToString())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _tensorboard(run: Path, update: int) -> _TensorBoard | None:
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        return _TensorBoard(run / "tensorboard", update)
     except ImportError:  # it comes with the extra `plot`
         return None
-    return SummaryWriter(str(run / "tensorboard"), purge_step=update + 1)

@@ -1,6 +1,8 @@
 """From a recipe to everything a run needs: tokenizer, token cache, model, validation pairs."""
 
 import dataclasses
+import math
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,9 +11,9 @@ from pathlib import Path
 import torch
 
 from regard.data.batching import Epochs
+from regard.data.filter_counts import Stats
 from regard.data.sources import Pair, training_pairs, validation_pairs
 from regard.data.split import split_settings, write_split
-from regard.data.stats import Stats
 from regard.data.token_cache import cached_corpus, location, tag_ids
 from regard.errors import ConfigError, UsageError
 from regard.io import new_directory
@@ -26,10 +28,10 @@ from regard.training.distributed import Workers
 from regard.training.losses import TranslationLoss
 from regard.training.minimum_risk import MinimumRiskLoss
 from regard.training.rdrop import RDropLoss
-from regard.training.recipe import Recipe, model_config
-from regard.training.run_directory import CACHE, SPLIT_DATA, read_start, tokenizer_folder
+from regard.training.recipe import Recipe, check_context, model_config
+from regard.training.run_directory import CACHE, SPLIT_DATA, check_files, read_start, tokenizer_folder
 from regard.training.settings import TrainSettings
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 Say = Callable[[str], None]
@@ -58,10 +60,17 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     """Make tokenizer, token cache and model, or load them if they exist. The main worker makes them first."""
     if not recipe.data.train:
         raise UsageError("the recipe names no training data: [data] train = …")
+    train = recipe.train
+    if train.warmup > train.updates:
+        say(
+            f"warning: [train] warmup = {train.warmup} is more than updates = {train.updates}: "
+            f"the learning rate never reaches lr = {train.lr}"
+        )
     tokenizer = corpus = None
     for turn in (True, False):
         if workers.is_main == turn:
             recipe = _with_split(recipe, run, say)
+            check_files(recipe)
             tokenizer = _tokenizer(recipe, run, say)
             corpus = cached_corpus(recipe.data, tokenizer, run / CACHE, dropout=recipe.tokenizer.dropout)
         workers.barrier()
@@ -72,8 +81,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     start = read_start(run)
     model, generation = _initial_model(recipe, start, tokenizer), generation_config(recipe, start)
     context = model.config.context
-    if recipe.data.max_tokens > context:
-        raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
+    check_context(recipe, context)
     assert generation.start is not None
     assert generation.pad is not None
     epochs = Epochs(
@@ -145,9 +153,26 @@ def _initial_model(recipe: Recipe, start: Checkpoint | None, tokenizer: Tokenize
     if start:
         assert isinstance(start.model, Seq2Seq)
         return start.model
-    model = Seq2Seq(new_config(recipe, tokenizer))
+    config = new_config(recipe, tokenizer)
+    _check_size(config)
+    model = Seq2Seq(config)
     initialize(model, recipe.seed)
     return model
+
+
+def _check_size(config: Seq2SeqConfig) -> None:
+    """The weights must fit into this machine's memory: otherwise Linux ends the process without a word."""
+    try:
+        with torch.device("meta"):
+            size = 4.0 * sum(parameter.numel() for parameter in Seq2Seq(config).parameters())
+    except (RuntimeError, TypeError, OverflowError):  # a size beyond 64 bits
+        size = math.inf
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+    if size > memory or math.isinf(size):
+        raise ConfigError(
+            f"[model] the weights take {size / 1e9:,.0f} GB, but this machine has {memory / 1e9:,.0f} GB of memory; "
+            "choose a smaller width, inner, vocab or number of layers"
+        )
 
 
 def _with_split(recipe: Recipe, run: Path, say: Say) -> Recipe:
@@ -156,6 +181,7 @@ def _with_split(recipe: Recipe, run: Path, say: Say) -> Recipe:
         return recipe
     folder = run / SPLIT_DATA
     if not folder.exists():
+        check_files(recipe)
         with new_directory(folder) as draft:
             stats = write_split(recipe.data, draft)
         for line in stats.lines():

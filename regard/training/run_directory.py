@@ -9,48 +9,49 @@ run/recipe.json      the resolved recipe, read by `--resume` and `regard average
     log.jsonl        metrics
     model/           the trained model
     failed.txt       why the run failed, if it did before its first checkpoint
+    .lock            held, and named, by the process that trains
 """
 
+import logging
+import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.config import from_table, load_json, to_table
-from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError
-from regard.io import new_directory, write_json, write_text
+from regard.errors import InputError, ModelError, OutputError, TaskError, TrainingError, UsageError, one_line
+from regard.io import new_directory, remove_drafts, write_json, write_text
 from regard.models.config import Seq2SeqConfig
 from regard.text import tokenizer as text
 from regard.training import checkpoint
 from regard.training.loop import is_finished
 from regard.training.recipe import Recipe, check_validation, read_saved_recipe, set_value
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import read_model, write_model
 from regard.weights.safetensors_files import build_model, parameters
 
 RECIPE, SPLIT_DATA, START, TOKENIZER = "recipe.json", "data", "start", "tokenizer"
-CACHE, STATE, MODEL, FAILED = "cache", "state", "model", "failed.txt"
+CACHE, STATE, MODEL, FAILED, LOCK = "cache", "state", "model", "failed.txt", ".lock"
 CHANGEABLE = (
     *("updates", "validate_every", "save_every", "log_every", "stop_on", "patience"),
     *("average", "average_best", "on_nonfinite"),
 )
 """Keys of [train] that a resumed run may change: no other can change without the checkpoints losing their meaning."""
 
+log = logging.getLogger(__name__)
+
 
 def create_run(run: Path, recipe: Recipe, say: Callable[[str], None]) -> None:
     """Make the directory of a new run. A run that failed before its first checkpoint is started over."""
-    failed = (run / FAILED).is_file() and not checkpoint.checkpoints(run / STATE)
-    if run.exists() and not failed:
+    if os.path.lexists(run):
+        if _has_failed(run):
+            with run_lock(run):
+                _start_over(run, recipe, say)
+            return
         raise UsageError(f"{run} already exists; continue it with --resume, remove it, or choose another name")
-    _check_files(recipe)
-    if failed:
-        say(f"{run}: failed before its first checkpoint; starting over")
-        for inside in run.iterdir():
-            if inside.is_dir() and inside.name != CACHE:  # the token cache checks by itself whether it still applies
-                shutil.rmtree(inside)
-        _fill(run, recipe)
-        (run / FAILED).unlink()
-        return
+    check_files(recipe)
     try:
         run.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -59,10 +60,65 @@ def create_run(run: Path, recipe: Recipe, say: Callable[[str], None]) -> None:
         _fill(draft, recipe)
 
 
+def _has_failed(run: Path) -> bool:
+    return (run / FAILED).is_file() and not checkpoint.checkpoints(run / STATE)
+
+
+def _start_over(run: Path, recipe: Recipe, say: Callable[[str], None]) -> None:
+    if not _has_failed(run):  # another process had the lock, and has started it over
+        raise UsageError(f"{run} already exists; continue it with --resume, remove it, or choose another name")
+    check_files(recipe)
+    say(f"{run}: failed before its first checkpoint; starting over")
+    for inside in run.iterdir():
+        if inside.is_dir() and inside.name != CACHE:  # the token cache checks by itself whether it still applies
+            shutil.rmtree(inside)
+    _fill(run, recipe)
+    (run / FAILED).unlink()
+
+
 def _fill(run: Path, recipe: Recipe) -> None:
     if recipe.start:
         _copy_start(recipe, run / START)
     write_json(run / RECIPE, to_table(recipe))
+
+
+@contextmanager
+def run_lock(run: Path) -> Iterator[None]:
+    """Let one process at a time write to a run, and remove the drafts that a killed one has left.
+
+    The lock belongs to the open file, so it ends with the process, however that ends. The file stays: if it were
+    removed, two processes could lock two files of that name.
+    """
+    try:
+        descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        raise OutputError(f"{run / LOCK}: cannot be written ({error.strerror})") from None
+    try:
+        if _lock(descriptor, run):
+            remove_drafts(run)
+            remove_drafts(run / CACHE)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, run: Path) -> bool:
+    """Whether this process has the lock now; if another has it, that is an error."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        who = f"process {owner}" if owner.isdecimal() else "another process"
+        raise UsageError(f"{run}: is in use by {who}; wait for it, or stop it first") from None
+    except (ImportError, OSError) as error:  # Windows, a network drive without locks
+        log.warning("%s: cannot be locked (%s); make sure that no other process uses it", run, error)
+        return False
+    with suppress(OSError):  # on a full disk, the other's message names no process
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return True
 
 
 @contextmanager
@@ -102,11 +158,16 @@ def read_recipe(run: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def check_resumable(run: Path, recipe: Recipe) -> None:
-    """Complain about a run that is finished, or further than its last update."""
-    saved = checkpoint.checkpoints(run / STATE)
-    if not saved or not (saved[-1] / checkpoint.PROGRESS).is_file():
+    """Complain about a run that failed before its first checkpoint, is finished, or is further than its last update."""
+    if _has_failed(run):
+        reason = (run / FAILED).read_text(encoding="utf-8", errors="replace").strip()
+        advice = f"correct the recipe and start over: regard train RECIPE {run}"
+        raise UsageError(f"{run}: failed before its first checkpoint ({reason}); {advice}")
+    saved = reversed(checkpoint.checkpoints(run / STATE))
+    newest = next((path for path in saved if checkpoint.damage(path, only=checkpoint.PROGRESS) is None), None)
+    if newest is None:
         return
-    progress = checkpoint.read_progress(saved[-1])
+    progress = checkpoint.read_progress(newest)
     if recipe.train.updates < progress.update:
         raise UsageError(f"{run}: has {progress.update:,} updates already; train.updates must be at least that")
     if is_finished(recipe.train, progress) and (run / MODEL).exists():
@@ -127,13 +188,19 @@ def tokenizer_folder(recipe: Recipe, run: Path) -> Path:
     return run / (START if recipe.start else TOKENIZER)
 
 
-def _check_files(recipe: Recipe) -> None:
-    """All files named by the recipe must exist before anything is made."""
+def check_files(recipe: Recipe) -> None:
+    """All files named by the recipe must exist before anything is made. They are read several times: no pipes."""
     folder = Path(recipe.data.dir)
     for files in (*recipe.data.train, *recipe.data.valid):
         for path in files.paths(folder):
-            if not path.is_file():
-                raise InputError(f"{path}: no such file; [data] dir is the folder of the data files")
+            try:
+                mode = path.stat().st_mode
+            except FileNotFoundError:
+                raise InputError(f"{path}: no such file; [data] dir is the folder of the data files") from None
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+                raise InputError(f"{path}: cannot be read ({one_line(error)})") from None
+            if not stat.S_ISREG(mode):
+                raise InputError(f"{path}: is not a regular file, but training reads its data several times")
 
 
 def _copy_start(recipe: Recipe, folder: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError
 from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
-from regard.weights.directory import CONFIG, GENERATION, WEIGHTS, LazyModel, check_counts, read_arrays
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.config_fields import decimal, number, numbers
 from regard.weights.maps.table import HFModelType, Numbers, from_hf
+from regard.weights.model_directory import CONFIG, GENERATION, WEIGHTS, LazyModel, check_counts, read_arrays
 
 OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's names, still found in files of the first BERTs
 
@@ -50,7 +50,7 @@ def lazy_hf_model(directory: Path, raw: Mapping[str, object]) -> tuple[LazyModel
         return None
     config, generation, weights = convert_hf(directory, raw, model_type, arrays)
     assert isinstance(config, Seq2SeqConfig)
-    return LazyModel(config, arrays.renamed(weights), directory, int8=False), generation
+    return LazyModel(config, weights, directory, int8=False), generation
 
 
 def read_generation(directory: Path, raw: Mapping[str, object], config: BlockConfig) -> GenerationConfig:

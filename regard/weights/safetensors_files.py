@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.config import load_json
@@ -13,21 +15,39 @@ from regard.errors import OutputError, WeightsError, one_line
 from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
-from regard.weights.directory import (
+from regard.weights.model_directory import (
     INDEX,
     MAX_TENSORS,
     QWEIGHT,
     SCALE,
     WEIGHTS,
+    StoredArray,
+    WeightsFile,
     broken_file,
     check_counts,
     check_header,
+    read_header,
 )
 from regard.weights.quantize import quantize
 
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
 
 def read_tensors(directory: Path) -> dict[str, Tensor]:
-    """Every tensor of a model directory, mapped from disk: pages are read when first used."""
+    """Every tensor of a model directory."""
     if (directory / INDEX).is_file():
         return _read_shards(directory)
     if (directory / WEIGHTS).is_file():
@@ -115,9 +135,22 @@ def state_tensors(model: nn.Module) -> dict[str, Tensor]:
 def read_file(path: Path) -> dict[str, Tensor]:
     check_header(path)
     try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
+        file = WeightsFile(path)
+        header, start = read_header(file)
+        return {name: _tensor(file, start, entry) for name, entry in header.items()}
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise broken_file(path, error) from None
+
+
+def _tensor(file: WeightsFile, start: int, entry: dict[str, Any]) -> Tensor:
+    """In memory of our own, see `WeightsFile`: safetensors would map the file."""
+    if entry["dtype"] not in DTYPES:
+        raise ValueError(f"numbers of the type {entry['dtype']}")
+    first, end = entry["data_offsets"]
+    if first == end:
+        return torch.empty(entry["shape"], dtype=DTYPES[entry["dtype"]])
+    numbers = StoredArray(file, start + first, (end - first,), np.dtype(np.uint8))
+    return torch.from_numpy(np.asarray(numbers)).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _read_shards(directory: Path) -> dict[str, Tensor]:

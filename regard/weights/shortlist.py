@@ -7,7 +7,7 @@ V source vocabulary  C related tokens of each  F frequent tokens  E entries: (so
 G target tokens of the corpus
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
 from regard.io import atomic_file
-from regard.weights.directory import SHORTLIST, Array, read_arrays
+from regard.weights.model_directory import SHORTLIST, Array, read_arrays
 
 Int64Array = NDArray[np.int64]
 
@@ -102,9 +102,11 @@ def read_shortlist(directory: Path, source_vocab: int, vocab: int) -> Shortlist 
     path = directory / SHORTLIST
     if not path.is_file():
         return None
-    arrays: Mapping[str, Array] | None = read_arrays(path)
-    if arrays is None:
+    stored = read_arrays(path)
+    if stored is None:
         raise WeightsError(f"{path}: must contain int32 numbers only")
+    # in memory of our own before they are checked: the C code uses these numbers as indices
+    arrays: dict[str, Array] = {name: np.asarray(array) for name, array in stored.items()}
     related, frequent = arrays.get("related"), arrays.get("frequent")
     if related is None or frequent is None or related.ndim != 2 or frequent.ndim != 1:
         raise WeightsError(f"{path}: must contain a matrix 'related' and a vector 'frequent'")

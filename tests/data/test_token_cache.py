@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -153,6 +155,25 @@ def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(token_cache, "_build", slowly)
     assert len(cached_corpus(settings(tmp_path), tokenizer(), tmp_path / "cache")) == 20
     assert list((tmp_path / "cache").iterdir()) == [theirs]
+
+
+def test_two_at_once_build_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one waits. It would build it too, and could remove what the first has made."""
+    write(tmp_path, pairs(20))
+    tokenizer()
+    build, built, second_waits = token_cache._build, [], Event()
+
+    def slowly(*arguments: Any) -> None:
+        built.append(arguments)
+        second_waits.wait(0.5)
+        build(*arguments)
+
+    monkeypatch.setattr(token_cache, "_build", slowly)
+    with ThreadPoolExecutor(2) as both:
+        cached = [both.submit(cached_corpus, settings(tmp_path), tokenizer(), tmp_path / "cache") for _ in range(2)]
+        first, second = (rows_of(one.result()) for one in cached)
+    assert first == second
+    assert len(built) == 1
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:

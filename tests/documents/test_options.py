@@ -26,7 +26,9 @@ def test_every_search_setting_is_a_keyword() -> None:
         ({"min_confidence": "high"}, "min_confidence must be a number"),
         ({"alternatives": 8}, "alternatives must be in 0 … 7, not 8"),
         ({"alternatives": 1.5}, "alternatives must be a whole number"),
-        ({"search": {"beem": 4}}, "unknown search setting 'beem'; choose from beam, "),
+        ({"search": {"beem": 4}}, "unknown search setting 'beem' - did you mean 'beam'"),
+        ({"search": {"zzz": 4}}, "unknown search setting 'zzz'; choose from beam, "),
+        ({"search": {"num_beams": 4}}, "did you mean 'beam'"),
         ({"search": {"n_best": 4}}, "unknown search setting 'n_best'"),
     ],
 )

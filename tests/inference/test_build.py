@@ -5,11 +5,13 @@ import logging
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.inference.native import build, kernels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU without AVX2")
@@ -144,6 +146,151 @@ def test_a_damaged_library_is_compiled_again(tiny: Path, folder: Path) -> None:
     assert found.answer() == 42
 
 
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def zeroed(content: bytes) -> bytes:
+    """What a power cut can leave: the size is right, the content was not written."""
+    return bytes(len(content))
+
+
+def changed(content: bytes) -> bytes:
+    at = len(content) // 2
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, zeroed, changed])
+def test_a_torn_library_is_compiled_again_and_never_loaded(
+    tiny: Path, folder: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    assert new_process() is not None
+    (path,) = folder.glob("*.so")
+    content = path.read_bytes()
+    path.unlink()  # the process that has loaded it keeps the old file
+    path.write_bytes(damage(content))
+    path.chmod(0o600)
+    found = new_process()
+    assert found is not None
+    assert found.answer() == 42
+    assert path.read_bytes() == content
+    assert count(tiny) == 2
+
+
+def test_another_versions_library_is_not_used(tiny: Path, folder: Path) -> None:
+    assert new_process() is not None
+    (path,) = folder.glob("*.so")
+    path.rename(folder / "kernels-of-another-version.so")
+    (folder / "kernels-of-another-version.so").rename(path)
+    assert new_process() is not None
+    assert count(tiny) == 1
+    other = path.with_name("kernels-000000000000000000000000.so")
+    path.rename(other)
+    assert build._load(other) is None
+
+
+# ---- planted libraries ----
+
+
+def plant(path: Path, tmp_path: Path) -> None:
+    """Put a library at `path` that creates a file when it is loaded."""
+    (tmp_path / "planted.c").write_text(
+        '#include <fcntl.h>\n__attribute__((constructor)) static void run(void) { open("%s", O_CREAT, 0600); }'
+        % (tmp_path / "executed")
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, tmp_path / "planted.c"], check=True)
+    content = path.read_bytes()
+    path.write_bytes(content + build._hash(path, content))  # whoever plants one knows how
+
+
+def library_path(folder: Path) -> Path:
+    return folder / f"kernels-{build._key(build.shutil.which('cc') or '')}.so"
+
+
+def test_the_cache_folder_of_another_user_is_not_used(
+    tiny: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.mkdir()
+    plant(library_path(folder), tmp_path)
+    monkeypatch.setattr("regard.cpu.machine.os.geteuid", lambda: folder.stat().st_uid + 4711)
+    monkeypatch.setattr("regard.cpu.machine.ROOT", folder.stat().st_uid + 4712)  # the tests may run as root
+    assert new_process() is None
+    assert not (tmp_path / "executed").exists()
+    assert "belongs to another user" in caplog.text
+    assert "set XDG_CACHE_HOME to a folder of your own" in caplog.text
+
+
+def test_a_library_that_others_could_write_is_compiled_again(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    plant(library_path(folder), tmp_path)
+    library_path(folder).chmod(0o666)
+    found = new_process()
+    assert found is not None
+    assert found.answer() == 42
+    assert not (tmp_path / "executed").exists()
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert not library_path(folder).stat().st_mode & 0o022
+
+
+def test_a_link_is_not_followed(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    folder.mkdir()
+    plant(tmp_path / "elsewhere.so", tmp_path)
+    before = (tmp_path / "elsewhere.so").read_bytes()
+    library_path(folder).symlink_to(tmp_path / "elsewhere.so")
+    assert new_process() is not None
+    assert not (tmp_path / "executed").exists()
+    assert not library_path(folder).is_symlink()
+    assert (tmp_path / "elsewhere.so").read_bytes() == before
+
+
+def test_with_a_lax_umask_the_library_is_still_compiled_once(tiny: Path, folder: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        assert new_process() is not None
+        assert new_process() is not None
+    finally:
+        os.umask(before)
+    assert count(tiny) == 1
+
+
+# ---- children ----
+
+
+def test_a_compiler_that_hangs_is_ended_with_all_that_it_started(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "COMMAND_SECONDS", 1.0)
+    calls = fake_compiler(tmp_path, monkeypatch, f"sleep 1000 & echo $! > {tmp_path}/child; wait")
+    assert new_process() is None
+    child = int((tmp_path / "child").read_text())
+    for _ in range(200):  # killed; then whoever adopts it has to notice
+        if not alive(child):
+            break
+        time.sleep(0.05)
+    assert not alive(child)
+    assert new_process() is None
+    assert count(calls) == 1
+
+
+def alive(process: int) -> bool:
+    try:
+        return "(sleep) Z" not in Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_child_finds_regard_where_only_an_import_hook_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(build.__file__).parents[3]
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if not Path(entry, "regard").is_dir()])
+    program = "import regard, sys; sys.stdout.write(regard.__file__)"
+    # -S: without the .pth files of an editable installation
+    found = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", program], env=child_environment(), capture_output=True, text=True, cwd="/"
+    )
+    assert found.stdout == str(root / "regard" / "__init__.py"), found.stderr
+
+
 def test_a_failure_leaves_no_library(tiny: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "SELFTEST", "raise SystemExit(1)")
     assert new_process() is None
@@ -164,7 +311,7 @@ def test_source_that_does_not_compile_gives_no_library(
     assert not [*folder.glob("*.so")]
 
 
-@pytest.mark.parametrize("wrong", ["set1_epi8(QMAX)", "raise(4)"], ids=["wrong", "dies"])
+@pytest.mark.parametrize("wrong", ["set1_epi8(INPUT_MAX)", "raise(4)"], ids=["wrong", "dies"])
 def test_a_library_that_gives_wrong_results_or_dies_is_not_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
@@ -174,7 +321,7 @@ def test_a_library_that_gives_wrong_results_or_dies_is_not_used(
             source = source.replace("#include <stdlib.h>", "#include <signal.h>\n#include <stdlib.h>")
             source = source.replace("    parallel_for(attention_part", "    raise(4);\n    parallel_for(attention_part")
         else:
-            source = source.replace(wrong, "set1_epi8(QMAX - 1)")
+            source = source.replace(wrong, "set1_epi8(INPUT_MAX - 1)")
         (tmp_path / path.name).write_text(source)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     assert new_process() is None

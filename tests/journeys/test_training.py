@@ -4,15 +4,18 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from journeys_types import Run
 
+from regard.training import checkpoint
 from regard.training.metrics_log import read_log
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,6 +29,14 @@ BRIEF = [
     "train.save_every=3",
     "train.log_every=1",
 ]
+
+
+IN_TERMINAL = """
+import os, signal, sys
+os.login_tty(int(sys.argv[2]))
+signal.signal(signal.SIGHUP, signal.SIG_DFL if sys.argv[1] == "True" else signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, "-m", "regard", "train", *sys.argv[3:]])
+"""
 
 
 def start(*arguments: str | Path, processes: int = 1) -> subprocess.Popen[str]:
@@ -93,7 +104,7 @@ def test_the_recipe_of_the_sample(regard: Run, tmp_path: Path) -> None:
         regard("translate", "The dog sees a red house.", "-m", "run/model", "--as-is", "--json", "--align").stdout
     )["translations"]
     assert found["text"] == "Der Hund sieht ein rotes Haus."
-    assert len(found["piece_log_probabilities"]) == len(found["pieces"]) + 1
+    assert len(found["log_probs"]) == len(found["pieces"]) + 1
     assert len(found["alignment"]) == 6
     listed = regard("translate", "The dog sees a red house.", "-m", "run/model", "--n-best", "3").stdout.splitlines()
     assert [line.split(" ||| ")[0] for line in listed] == ["0", "0", "0"]
@@ -131,6 +142,51 @@ def test_terminated_and_resumed(straight: Path, tmp_path: Path) -> None:
     assert "--resume" in finish(process, code=143)
     finish(start("--resume", run))
     assert fingerprint(run) == fingerprint(straight)
+
+
+def test_a_run_in_use_on_a_full_disk_and_removed(regard: Run, tmp_path: Path) -> None:
+    """Each ends in one clear line; what was saved before is there, and what was removed does not come back."""
+    resource = pytest.importorskip("resource")
+    run, endless = tmp_path / "run", settings(*SMALL, "train.updates=100000", "train.validate_every=10")
+    process = start(RECIPE, run, *endless)
+    wait_for(run / "state" / "00000010", process)
+    said = regard("train", "--resume", run, code=2).stderr
+    assert said == f"regard: {run}: is in use by process {process.pid}; wait for it, or stop it first\n"
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))  # a checkpoint has more, the log less
+    *_, said = finish(process, code=6).splitlines()
+    assert "weights.safetensors: cannot be written (" in said
+    assert "File too large" in said
+    assert not list((run / "state").glob(".*"))
+    last = checkpoint.checkpoints(run / "state")[-1]
+    assert checkpoint.damage(last) is None
+    process = start("--resume", run)
+    wait_for(last.with_name(f"{int(last.name) + 10:08}"), process)
+    shutil.rmtree(run)
+    lines = finish(process, code=6).splitlines()
+    assert "was the run removed or renamed?" in lines[-1]
+    assert not [line for line in lines if "Traceback" in line]
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("hangup", [True, False])
+def test_a_terminal_that_is_closed(tmp_path: Path, hangup: bool) -> None:
+    """SIGHUP stops the run as SIGTERM does. A run that does not get it, under nohup, goes on to its end."""
+    run = tmp_path / "run"
+    brief = settings(*SMALL, "train.updates=120", "train.warmup=4", "train.validate_every=10")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", IN_TERMINAL, str(hangup), str(theirs), *map(str, (RECIPE, run, *brief))]
+    process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, pass_fds=[theirs])
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    while process.poll() is None and not (run / "state" / "00000010").exists():
+        with suppress(OSError):  # nothing to read
+            os.read(ours, 1 << 16)
+        time.sleep(0.05)
+    os.close(ours)
+    assert process.wait(timeout=120) == (129 if hangup else 0)
+    assert (run / "model").exists() != hangup
+    progress = checkpoint.read_progress(checkpoint.checkpoints(run / "state")[-1])
+    assert (progress.update < 120) == hangup
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
@@ -172,6 +228,7 @@ def test_a_run_that_failed_before_its_first_checkpoint_is_started_over(regard: R
     failed = regard("train", RECIPE, "run", *brief, "--set", "data.max_tokens=2000", code=3)
     assert "max_tokens" in failed.stderr
     assert "max_tokens" in (tmp_path / "run" / "failed.txt").read_text()
+    assert "start over: regard train RECIPE run" in regard("train", "--resume", "run", code=2).stderr
     again = regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400")
     assert "failed before its first checkpoint; starting over" in again.stderr
     assert not (tmp_path / "run" / "failed.txt").exists()
@@ -214,6 +271,13 @@ def test_a_vocabulary_that_the_text_cannot_fill(regard: Run) -> None:
         in regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400000").stderr
     )
     assert "too large" not in regard("train", RECIPE, "other", *brief).stderr
+
+
+def test_a_warmup_that_does_not_end(regard: Run) -> None:
+    brief = settings(*SMALL, "train.updates=1", "train.validate_every=1")
+    warning = "warning: [train] warmup = 2 is more than updates = 1: the learning rate never reaches lr = 0.005"
+    assert warning in regard("train", RECIPE, "run", *brief, "--set", "train.warmup=2").stderr
+    assert "warmup" not in regard("train", RECIPE, "other", *brief, "--set", "train.warmup=1").stderr
 
 
 def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.tasks.load import BOX
 from regard.tasks.translation import TranslationModel
-from regard.weights.directory import Checkpoint, LazyModel, read_arrays
+from regard.weights.model_directory import Checkpoint, LazyModel, read_arrays
 from regard.weights.model_io import Style, read_model, write_model
 from regard.weights.quantize import quantize
 from regard.weights.safetensors_files import state_tensors
@@ -215,7 +215,7 @@ def test_arrays_are_those_of_the_library(tmp_path: Path) -> None:
     assert found.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert np.array_equal(found[name], tensor.numpy())
-        assert found[name].flags.aligned
+        assert np.asarray(found[name]).flags.aligned
 
 
 @compiled_only

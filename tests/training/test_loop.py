@@ -161,7 +161,7 @@ def test_resumed_before_its_first_checkpoint(tmp_path: Path) -> None:
     train(straight)
     with pytest.raises(Killed):
         train(killed)
-    (tmp_path / "run" / "state" / ".00000004.half").mkdir(parents=True)
+    (tmp_path / "run" / "state" / ".00000004.0a1b2c3d").mkdir(parents=True)
     resumed = job(tmp_path / "run")
     train(resumed, resume=True)
     assert torch.equal(weights(resumed), weights(straight))

@@ -17,6 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.cpu import threads
+from regard.decoding.hypothesis import BROKEN_LOGITS
+from regard.errors import InputError, ModelError
 from regard.inference.native import build
 
 Array = NDArray[Any]
@@ -28,6 +31,20 @@ ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2, "gelu": 3, "gelu_tanh": 4}
 SHORT_CALLS = ("search_rows", "search_done", "search_hypothesis", "search_pop_done", "search_cancel")
 """Functions that take about a microsecond; they run without releasing Python's global lock."""
 OPENMP_FUNCTIONS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+
+
+OK, OUT_OF_MEMORY, BAD_INPUT, NOT_FINITE = range(4)
+"""`Status` in kernels.h: what a function returns that can fail."""
+
+
+def check(status: int) -> None:
+    """Raise what a status of the library means."""
+    if status == OUT_OF_MEMORY:
+        raise MemoryError("there is not enough memory for these texts; translate fewer or shorter ones at a time")
+    if status == BAD_INPUT:
+        raise InputError("a token or a length is outside what this model was made for")
+    if status == NOT_FINITE:
+        raise ModelError(BROKEN_LOGITS)
 
 
 def available() -> bool:
@@ -70,16 +87,20 @@ def prepare(library: ctypes.CDLL) -> int:
     procedures: dict[str, tuple[Any, ...]] = {
         "use_openmp": (pointer, pointer, pointer),
         "pack_int8": (pointer, c_long, c_long, c_int, pointer, pointer),
-        "pack_floats": (pointer, c_long, c_long, pointer),
+        "pack_floats": (pointer, c_long, c_long, c_int, pointer),
         "linear": (POINTER(POINTER(LinearStruct)), c_int, pointer, c_long, c_int, c_int, pointer, POINTER(c_void_p)),
-        "attention": (POINTER(AttentionArgs), c_int),
         "topk": (pointer, c_long, c_long, c_long, c_int, pointer, pointer, pointer, pointer),
+        "search_free": (pointer,),
+        "search_pop_done": (pointer,),
+    }
+    statuses: dict[str, tuple[Any, ...]] = {
+        "attention": (POINTER(AttentionArgs), c_int),
         "embed": (pointer, pointer, pointer, c_long, pointer),
         "encode": (pointer, pointer, pointer, c_long, c_long, c_int, pointer, pointer),
         "decoder_step": (pointer, pointer, c_long, pointer, c_int, pointer),
-        "search_free": (pointer,),
+        "search_new": (pointer, POINTER(c_void_p)),
         "search_add": (pointer, pointer, pointer, pointer, pointer, c_long, c_int),
-        "search_pop_done": (pointer,),
+        "search_step": (pointer, c_long, c_long, c_long, c_int),
     }
     functions: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "isa_level": (c_int, ()),
@@ -89,14 +110,13 @@ def prepare(library: ctypes.CDLL) -> int:
         "stack_scratch_bytes": (c_long, (pointer, c_long)),
         "memory_capacity": (c_long, (c_long,)),
         "encode_scratch_bytes": (c_long, (pointer, c_long)),
-        "search_new": (c_void_p, (pointer,)),
-        "search_step": (c_int, (pointer, c_long, c_long, c_long, c_int)),
         "search_cancel": (c_int, (pointer, c_long)),
         "search_rows": (c_long, (pointer,)),
         "search_done": (c_long, (pointer, POINTER(c_long))),
         "search_hypothesis": (c_void_p, (pointer, c_long)),
     }
     functions |= {name: (None, arguments) for name, arguments in procedures.items()}
+    functions |= {name: (c_int, arguments) for name, arguments in statuses.items()}
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, result
@@ -182,7 +202,7 @@ class NativeLinear:
         outputs, width = weight_ND.shape
         panel = call("float_panel_width")()
         packed = np.zeros(-(-outputs // panel) * panel * width, np.float32)
-        call("pack_floats")(address(weight_ND), outputs, width, address(packed))
+        call("pack_floats")(address(weight_ND), outputs, width, threads.current_threads(), address(packed))
         layer = cls(packed, None, bias_N, outputs=outputs, width=width)
         layer.struct.packed = 1
         return layer

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regard.cpu import threads
 from regard.inference.native import kernels
-from regard.inference.native.kernels import Array, Floats, LinearStruct, NativeLinear, address, call
+from regard.inference.native.kernels import Array, Floats, LinearStruct, NativeLinear, address, call, check
 
 Ids = NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class _StackStruct(Structure):
     )
 
 
-class NativeBeamCache(Structure):
+class BeamCacheStruct(Structure):
     """`BeamCache` in stack.h: the C view of a blocks/beam_cache.py cache, for one pass."""
 
     _fields_ = (
@@ -154,14 +154,13 @@ class Stack:
         shape = (len(self._blocks), 2, sentences, self.sizes.kv_heads, capacity, self.sizes.head_width)
         return np.empty(shape, np.float16 if self._fp16_kv else np.float32)
 
-    def decoder_step(self, x_RD: Floats, caches: Sequence[NativeBeamCache]) -> Floats:
+    def decoder_step(self, x_RD: Floats, caches: Sequence[BeamCacheStruct]) -> Floats:
         """Embeddings of each row's newest token -> decoder states, in place; writes its key and value to the cache."""
         x_RD, rows = np.ascontiguousarray(x_RD), len(x_RD)
         scratch = np.empty(call("stack_scratch_bytes")(self.address, rows), np.uint8)
-        array = (NativeBeamCache * len(caches))(*caches)
-        call("decoder_step")(
-            self.address, addressof(array), len(caches), address(x_RD), threads.current_threads(), address(scratch)
-        )
+        array = (BeamCacheStruct * len(caches))(*caches)
+        inputs = (addressof(array), len(caches), address(x_RD))
+        check(call("decoder_step")(self.address, *inputs, threads.current_threads(), address(scratch)))
         return x_RD
 
 
@@ -172,7 +171,7 @@ class EmbeddingStruct(Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("weight", "qweight", "row_scales", "positions")),
         ("scale", c_float),
-        ("width", c_long),
+        *((name, c_long) for name in ("width", "vocab", "max_positions")),
     )
 
 
@@ -201,12 +200,14 @@ class Embedding:
             positions=address(self.positions_LD),
             scale=self.scale,
             width=self.weight_VD.shape[1],
+            vocab=len(self.weight_VD),
+            max_positions=0 if self.positions_LD is None else len(self.positions_LD),
         )
 
     def rows(self, ids_R: Ids, positions_R: Ids) -> Floats:
         """-> (R, D)"""
         x_RD = np.empty((len(ids_R), self.weight_VD.shape[1]), np.float32)
-        call("embed")(byref(self.struct()), address(ids_R), address(positions_R), len(ids_R), address(x_RD))
+        check(call("embed")(byref(self.struct()), address(ids_R), address(positions_R), len(ids_R), address(x_RD)))
         return x_RD
 
 
@@ -237,5 +238,5 @@ class NativeEncoder:
         memory, encoder = self.decoder.new_memory(len(sources), capacity), byref(self.struct())
         scratch = np.empty(call("encode_scratch_bytes")(encoder, len(ids_T)), np.uint8)
         inputs = (address(ids_T), address(starts), len(sources), capacity)
-        call("encode")(encoder, *inputs, threads.current_threads(), address(scratch), address(memory))
+        check(call("encode")(encoder, *inputs, threads.current_threads(), address(scratch), address(memory)))
         return memory

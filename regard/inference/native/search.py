@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.cpu import threads
-from regard.decoding.hypothesis import BROKEN_LOGITS, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
-from regard.errors import ModelError
+from regard.errors import InputError
 from regard.inference.backend import SpecialTokens
-from regard.inference.native.kernels import NativeLinear, address, call
+from regard.inference.native.kernels import NativeLinear, address, call, check
 from regard.inference.native.layers import Embedding, EmbeddingStruct, EncoderStruct, NativeEncoder, concatenate
 from regard.weights.shortlist import Shortlist
 
@@ -67,14 +67,15 @@ class NativeSearch:
         max_tokens: int,
     ) -> None:
         """`source` and `max_tokens`: the longest source and output that the encoder and the decoder are made for."""
-        assert tokens.start is not None, "a translation begins with a start token"
-        self._settings, self._end = settings, tokens.end
+        self._search = c_void_p()
+        self._settings, self._end = settings, tuple(dict.fromkeys(tokens.end))
         self._source, self._max_tokens = source, max_tokens
+        start = _checked(tokens, decoder_io.output.outputs)
         suppressed_V = np.zeros(decoder_io.output.outputs, np.uint8)
         suppressed_V[list(tokens.suppressed)] = 1
         at_start_V = suppressed_V.copy()
-        at_start_V[list(tokens.end)] = 1
-        ends = np.array(tokens.end, np.int64)
+        at_start_V[list(self._end)] = 1
+        ends = np.array(self._end, np.int64)
         words = decoder_io.shortlist
         self._keep_alive = (encoder, decoder_io, suppressed_V, at_start_V, ends)  # the struct has their addresses
         struct = _ParamsStruct(
@@ -84,8 +85,8 @@ class NativeSearch:
             suppressed=address(suppressed_V),
             suppressed_at_start=address(at_start_V),
             ends=address(ends),
-            start=tokens.start,
-            end_count=len(tokens.end),
+            start=start,
+            end_count=len(ends),
             min_tokens=settings.min_tokens,
             beam=settings.beam,
             n_best=settings.n_best,
@@ -97,10 +98,12 @@ class NativeSearch:
             related_count=0 if words is None else words.related_VC.shape[1],
             frequent_count=0 if words is None else len(words.frequent_F),
         )
-        self._search = call("search_new")(byref(struct))
+        check(call("search_new")(byref(struct), byref(self._search)))
 
     def close(self) -> None:
-        call("search_free")(self._search)
+        if self._search:
+            call("search_free")(self._search)
+            self._search = c_void_p()
 
     @property
     def rows(self) -> int:
@@ -113,19 +116,19 @@ class NativeSearch:
     def add(self, numbers: Sequence[int], sources: Sequence[Sequence[int]], limits: Sequence[int]) -> None:
         """Encode source sentences and start a request for each, with a number of the caller's choice.
 
-        Numbers of requests under way must differ; limits are at least 1."""
+        Numbers of requests under way must differ; limits are at least 1. After an error none was started."""
         ids_T, starts = concatenate(sources)
         numbers_S, limits_S = np.array(numbers, np.int64), np.array(limits, np.int64)
         inputs = (address(array) for array in (numbers_S, limits_S, ids_T, starts))
-        call("search_add")(self._search, *inputs, len(sources), threads.current_threads())
+        check(call("search_add")(self._search, *inputs, len(sources), threads.current_threads()))
 
     def step(self, max_rows: int, wanted: int, max_steps: int = 0) -> list[tuple[int, list[Hypothesis]]]:
-        """Generate tokens until a request is done and `wanted` of `max_rows` are free, or all requests are done.
+        """Generate tokens until a request is done and `wanted` of `max_rows` are free, or all requests are done, or a
+        twentieth of a second has passed: Python sees Ctrl-C and deadlines between two calls.
 
         `max_steps` limits the tokens generated for each request; 0 means no limit. Returns the finished requests by
         their numbers; each leaves the search."""
-        if not call("search_step")(self._search, max_rows, wanted, max_steps, threads.current_threads()):
-            raise ModelError(BROKEN_LOGITS)
+        check(call("search_step")(self._search, max_rows, wanted, max_steps, threads.current_threads()))
         done, count = [], c_long()
         while (number := call("search_done")(self._search, byref(count))) >= 0:
             done.append((number, [self._hypothesis(which) for which in range(count.value)]))
@@ -140,3 +143,13 @@ class NativeSearch:
         struct = _HypothesisStruct.from_address(call("search_hypothesis")(self._search, which))
         tokens, log_probs = struct.tokens[: struct.length], struct.log_probs[: struct.length]
         return Hypothesis.of(tokens, log_probs, struct.total, self._settings, self._end)
+
+
+def _checked(tokens: SpecialTokens, vocab: int) -> int:
+    """The start token. The C code uses these tokens as indices, and the API lets anyone set them."""
+    if tokens.start is None:
+        raise InputError("a translation begins with a start token; this model has none")
+    for token in (tokens.start, *tokens.end, *tokens.suppressed):
+        if token not in range(vocab):
+            raise InputError(f"token {token!r:.30} is not in the vocabulary of {vocab:,}")
+    return tokens.start

@@ -171,7 +171,7 @@ AVX2 ALWAYS_INLINE void head_256(const Head *h, float scale, float *scores, cons
 
 /* With AVX-512, for heads of 32 or 64: several heads of a row at once, because one alone would wait
  * for its own sums. */
-enum { HEADS_AT_ONCE = 4 };
+enum { HEADS_AT_ONCE = 4 }; /* score_floats counts on it */
 
 AVX512 ALWAYS_INLINE __m128 dot_4_keys_512(const __m512 *q, const char *const key[4],
                                            const long width, const int fp16) {
@@ -290,28 +290,19 @@ ALWAYS_INLINE Head head_at(const AttentionArgs *a, long row, long head, const lo
     };
 }
 
-static float *new_scores(const AttentionArgs *a, long heads) {
-    float *scores = malloc(sizeof(float) * (size_t)(heads * (a->max_keys + 16)));
-    if (!scores) abort();
-    return scores;
-}
-
 /* Head by head, and row by row in each: rows of one sequence share most of their keys, which are
  * then in the CPU's cache. */
-AVX2 ALWAYS_INLINE void rows_256(const AttentionArgs *a, long first, long end, const long width,
-                                 const int fp16, const int scattered) {
-    float *scores = new_scores(a, 1);
+AVX2 ALWAYS_INLINE void rows_256(const AttentionArgs *a, long first, long end, float *scores,
+                                 const long width, const int fp16, const int scattered) {
     for (long head = 0; head < a->heads; head++)
         for (long row = first; row < end; row++) {
             const Head h = head_at(a, row, head, width, fp16, 1);
             head_256(&h, a->scale, scores, width, fp16, scattered);
         }
-    free(scores);
 }
 
-AVX512 ALWAYS_INLINE void rows_512(const AttentionArgs *a, long first, long end, const long width,
-                                   const int fp16, const int scattered) {
-    float *scores = new_scores(a, HEADS_AT_ONCE);
+AVX512 ALWAYS_INLINE void rows_512(const AttentionArgs *a, long first, long end, float *scores,
+                                   const long width, const int fp16, const int scattered) {
     long head = 0;
     for (; head + HEADS_AT_ONCE <= a->heads; head += HEADS_AT_ONCE)
         for (long row = first; row < end; row++) {
@@ -325,15 +316,17 @@ AVX512 ALWAYS_INLINE void rows_512(const AttentionArgs *a, long first, long end,
             const Head h = head_at(a, row, head, width, fp16, 1);
             heads_512(&h, 1, a->scale, scores, a->max_keys + 16, width, fp16, scattered);
         }
-    free(scores);
 }
 
 /* For the usual head widths the compiler knows the length of the loops. */
-#define DEFINE_ATTENTION(NAME, TARGET, ROWS, WIDTH)                                         \
-    TARGET static void NAME(const AttentionArgs *a, long first, long end) {                 \
-        if (a->key_indices)                                                                 \
-            a->fp16 ? ROWS(a, first, end, WIDTH, 1, 1) : ROWS(a, first, end, WIDTH, 0, 1);  \
-        else a->fp16 ? ROWS(a, first, end, WIDTH, 1, 0) : ROWS(a, first, end, WIDTH, 0, 0); \
+#define DEFINE_ATTENTION(NAME, TARGET, ROWS, WIDTH)                                       \
+    TARGET static void NAME(const AttentionArgs *a, long first, long end, float *scores) { \
+        if (a->key_indices)                                                               \
+            a->fp16 ? ROWS(a, first, end, scores, WIDTH, 1, 1)                            \
+                    : ROWS(a, first, end, scores, WIDTH, 0, 1);                           \
+        else                                                                              \
+            a->fp16 ? ROWS(a, first, end, scores, WIDTH, 1, 0)                            \
+                    : ROWS(a, first, end, scores, WIDTH, 0, 0);                           \
     }
 DEFINE_ATTENTION(attention_32, AVX2, rows_256, 32)
 DEFINE_ATTENTION(attention_64, AVX2, rows_256, 64)
@@ -341,19 +334,32 @@ DEFINE_ATTENTION(attention_any, AVX2, rows_256, a->width)
 DEFINE_ATTENTION(attention_32_512, AVX512, rows_512, 32)
 DEFINE_ATTENTION(attention_64_512, AVX512, rows_512, 64)
 
-void attention_rows(const AttentionArgs *a, long first, long end) {
+void attention_rows(const AttentionArgs *a, long first, long end, float *scores) {
     const int wide = isa_level() == ISA_AVX512;
-    if (a->width == 32) (wide ? attention_32_512 : attention_32)(a, first, end);
-    else if (a->width == 64) (wide ? attention_64_512 : attention_64)(a, first, end);
-    else attention_any(a, first, end);
+    if (a->width == 32) (wide ? attention_32_512 : attention_32)(a, first, end, scores);
+    else if (a->width == 64) (wide ? attention_64_512 : attention_64)(a, first, end, scores);
+    else attention_any(a, first, end, scores);
 }
 
-static void attention_part(const void *args, int part, int parts) {
-    const AttentionArgs *a = args;
-    attention_rows(a, part_start(a->rows, part, parts), part_start(a->rows, part + 1, parts));
+typedef struct {
+    const AttentionArgs *args;
+    float *scores; /* of all threads */
+} AttentionJob;
+
+static void attention_part(const void *given, int part, int parts) {
+    const AttentionJob *job = given;
+    const AttentionArgs *a = job->args;
+    attention_rows(a, part_start(a->rows, part, parts), part_start(a->rows, part + 1, parts),
+                   job->scores + part * score_floats(a->max_keys));
 }
 
-void attention(const AttentionArgs *a, int threads) {
-    parallel_for(attention_part, a,
-                 a->rows * a->heads * a->max_keys * a->width < 65536 ? 1 : threads);
+Status attention(const AttentionArgs *a, int threads) {
+    const int parts =
+        a->rows * a->heads * a->max_keys * a->width < 65536 || threads < 1 ? 1 : threads;
+    float *scores = malloc(sizeof(float) * (size_t)(parts * score_floats(a->max_keys)));
+    if (!scores) return OUT_OF_MEMORY;
+    const AttentionJob job = {.args = a, .scores = scores};
+    parallel_for(attention_part, &job, parts);
+    free(scores);
+    return OK;
 }

@@ -1,12 +1,15 @@
 /* Tokens -> embeddings -> encoder -> keys and values for the decoder's cross-attention. */
-#include "layout.h"
+#include "scratch.h"
 #include "stack.h"
 
 /* Without FMA: the results are those of the torch modules, bit for bit. */
-__attribute__((target("avx2"))) void embed(const Embedding *e, const int64_t *tokens,
-                                           const int64_t *positions, long count, float *x) {
+__attribute__((target("avx2"))) Status embed(const Embedding *e, const int64_t *tokens,
+                                             const int64_t *positions, long count, float *x) {
     const long width = e->width;
     for (long i = 0; i < count; i++, x += width) {
+        if (tokens[i] < 0 || tokens[i] >= e->vocab) return BAD_INPUT;
+        if (e->positions && (positions[i] < 0 || positions[i] >= e->max_positions))
+            return BAD_INPUT;
         const long first = tokens[i] * width;
         if (e->weight)
             for (long k = 0; k < width; k++) x[k] = e->weight[first + k] * e->scale;
@@ -16,6 +19,7 @@ __attribute__((target("avx2"))) void embed(const Embedding *e, const int64_t *to
         if (e->positions)
             for (long k = 0; k < width; k++) x[k] += e->positions[positions[i] * width + k];
     }
+    return OK;
 }
 
 /* A multiple of eight, because keys are transposed in blocks of eight. */
@@ -48,13 +52,14 @@ long encode_scratch_bytes(const Encoder *e, long tokens) {
     return layout.bytes;
 }
 
-void encode(const Encoder *e, const int64_t *tokens, const int64_t *starts, long count,
-            long capacity, int threads, void *scratch, void *memory) {
+Status encode(const Encoder *e, const int64_t *tokens, const int64_t *starts, long count,
+              long capacity, int threads, void *scratch, void *memory) {
     Layout layout = {.base = scratch};
     const EncodeBuffers b = lay_out(e, starts[count], &layout);
     for (long i = 0; i < count; i++)
         for (long at = starts[i]; at < starts[i + 1]; at++) b.positions[at] = at - starts[i];
-    embed(&e->source, tokens, b.positions, starts[count], b.x);
-    encoder_forward(e->encoder, starts, count, b.x, threads, b.scratch);
-    project_memory(e->decoder, b.x, starts, count, capacity, threads, b.scratch, memory);
+    Status status = embed(&e->source, tokens, b.positions, starts[count], b.x);
+    if (status == OK) status = encoder_forward(e->encoder, starts, count, b.x, threads, b.scratch);
+    if (status != OK) return status;
+    return project_memory(e->decoder, b.x, starts, count, capacity, threads, b.scratch, memory);
 }

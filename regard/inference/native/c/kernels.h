@@ -1,14 +1,15 @@
 /* Declarations shared by the compiled kernels. They speed up inference; regard also runs without
  * them.
  *
- *   threads.c    parallel_for, and the instruction set of this CPU
- *   linear.c     x weightᵀ + bias with float32 or (int8.c) int8 weights; a row's result never
- * depends on the other rows of the batch attention.c  attention of one query per row over keys
- * anywhere in a cache topk.c       log-sum-exp and the k best tokens of each row of logits stack.c
- * a forward pass through all blocks of an encoder or a decoder encode.c     tokens -> embeddings ->
- * encoder -> keys and values for cross-attention search.c     beam search; shortlist.c restricts a
- * request to a small vocabulary of its own arena.c      reuses large buffers; layout.h places
- * arrays in one buffer
+ *   parallel.c        parallel_for, and the instruction set of this CPU
+ *   linear.c          x weightᵀ + bias, float32 or (int8.c) int8; a row never depends on others
+ *   attention.c       attention of one query per row over keys anywhere in a cache
+ *   topk.c            log-sum-exp and the k best tokens of each row of logits
+ *   stack.c           a forward pass through all blocks of an encoder or a decoder
+ *   encode.c          tokens -> embeddings -> encoder -> keys and values for cross-attention
+ *   search.c          beam search over many texts; search_request.c has the state of one of them
+ *   shortlist.c       restricts a text to a small vocabulary of its own
+ *   buffer_pool.c     large buffers, used again; scratch.h places arrays in one buffer
  *
  * Plain C with x86 intrinsics. Every loop exists for AVX2, and for AVX-512 with VNNI where that is
  * faster. kernels.py, layers.py and search.py mirror the structs.
@@ -16,11 +17,15 @@
 #pragma once
 #include <stdint.h>
 
+/* What a function returns that can fail. Nothing here aborts: whoever calls from Python gets an
+ * exception. kernels.py mirrors the numbers. */
+typedef enum { OK, OUT_OF_MEMORY, BAD_INPUT, NOT_FINITE } Status;
+
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma,f16c")))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* ---- threads.c ---- */
+/* ---- parallel.c ---- */
 
 typedef void (*Task)(const void *args, int part, int parts);
 
@@ -52,7 +57,7 @@ void linear(const Linear *const *layers, int count, const float *x, long rows, i
 long linear_scratch_bytes(long rows, long width);
 
 /* The same in two steps, for rows that pass through many layers, or through one layer in pieces:
- * quantises the rows only once. */
+ * quantizes the rows only once. */
 typedef struct QParams QParams;
 typedef struct {
     const float *x;
@@ -95,8 +100,11 @@ static inline long kv_size(int fp16) { return fp16 ? 2 : (long)sizeof(float); }
 /* Stores numbers as float16, or as float32, rounded to float16 precision if `rounded`. */
 void store_kv(const float *x, long count, int rounded, int fp16, void *to);
 
-void attention_rows(const AttentionArgs *args, long first, long end);
-void attention(const AttentionArgs *args, int threads);
+/* Floats that one thread needs for the scores of `max_keys` keys. */
+static inline long score_floats(long max_keys) { return 4 * (max_keys + 16); }
+/* `scores`: score_floats(max_keys) of scratch */
+void attention_rows(const AttentionArgs *args, long first, long end, float *scores);
+Status attention(const AttentionArgs *args, int threads);
 
 /* ---- topk.c ---- */
 

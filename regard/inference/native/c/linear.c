@@ -62,11 +62,25 @@ AVX2 void transpose(const float *x, long stride, long count, long width, long ca
         }
 }
 
+typedef struct {
+    const float *weight;
+    long outputs, width;
+    float *packed;
+} PackJob;
+
+static void pack_part(const void *args, int part, int parts) {
+    const PackJob *job = args;
+    const long p = float_panel_width(), panels = (job->outputs + p - 1) / p, width = job->width;
+    const long end = part_start(panels, part + 1, parts);
+    for (long n = part_start(panels, part, parts) * p; n < end * p; n += p)
+        transpose(job->weight + n * width, width, job->outputs - n, width, p,
+                  job->packed + n * width);
+}
+
 /* weight (outputs, width) -> transposed panels */
-void pack_floats(const float *weight, long outputs, long width, float *packed) {
-    const long p = float_panel_width();
-    for (long n = 0; n < outputs; n += p)
-        transpose(weight + n * width, width, outputs - n, width, p, packed + n * width);
+void pack_floats(const float *weight, long outputs, long width, int threads, float *packed) {
+    const PackJob job = {.weight = weight, .outputs = outputs, .width = width, .packed = packed};
+    parallel_for(pack_part, &job, outputs * width < 65536 ? 1 : threads);
 }
 
 /* Adds to the sums of up to sixteen outputs of one row, for which a transposed copy would not pay
@@ -217,11 +231,11 @@ AVX2 static void activate(float *y, long count, int activation) {
 
 /* ---- float32 and int8 ---- */
 
-static void quantise_part(const void *args, int part, int parts) {
+static void quantize_part(const void *args, int part, int parts) {
     const LinearJob *job = args;
     const long width = job->layers[0]->width, end = part_start(job->rows, part + 1, parts);
     for (long row = part_start(job->rows, part, parts); row < end; row++)
-        job->qparams[row] = quantise(job->x + row * width, width, job->q + row * width);
+        job->qparams[row] = quantize(job->x + row * width, width, job->q + row * width);
 }
 
 /* One part's panels of a layer, for a block of rows. */
@@ -260,9 +274,9 @@ static double nanoseconds(const Linear *layer, long rows) {
     return compute > memory ? compute : memory;
 }
 
-static void quantise_rows(const LinearJob *job, int threads) {
+static void quantize_rows(const LinearJob *job, int threads) {
     if (!job->layers[0]->weight_sums) return;
-    parallel_for(quantise_part, job, job->rows * job->layers[0]->width < 32768 ? 1 : threads);
+    parallel_for(quantize_part, job, job->rows * job->layers[0]->width < 32768 ? 1 : threads);
 }
 
 static void multiply(const LinearJob *job, int threads) {
@@ -285,7 +299,7 @@ LinearInput prepare_input(const Linear *layer, const float *x, long rows, int th
         .qparams = input.qparams,
         .q = input.q,
     };
-    quantise_rows(&job, threads);
+    quantize_rows(&job, threads);
     return input;
 }
 
@@ -317,6 +331,6 @@ void linear(const Linear *const *layers, int count, const float *x, long rows, i
         .q = (uint8_t *)(qparams + rows),
         .y = y,
     };
-    quantise_rows(&job, threads);
+    quantize_rows(&job, threads);
     multiply(&job, threads);
 }

@@ -29,15 +29,14 @@ typedef struct {
     uint8_t *suppressed_at_start;
 } Shortlist;
 
-/* calloc that aborts when memory runs out, as torch's allocator would: there is no caller to tell.
- */
-static inline void *xcalloc(long count, size_t size) {
-    void *memory = calloc(count ? (size_t)count : 1, size);
-    if (!memory) abort();
-    return memory;
+/* Zeros; NULL only when memory runs out. */
+static inline void *zeros(long count, size_t size) {
+    return calloc(count ? (size_t)count : 1, size);
 }
 
 /* The tokens that a source sentence allows: frequent ones, those related to its tokens, and the end
- * tokens. */
-Shortlist shortlist_new(const SearchParams *params, const int64_t *source, long length);
+ * tokens. The sentence's tokens are in the vocabulary; those of the lists need not be: their arrays
+ * can be a file's, which may have changed since it was checked. */
+Status shortlist_new(const SearchParams *params, const int64_t *source, long length,
+                     Shortlist *list);
 void shortlist_free(Shortlist *list);

@@ -37,54 +37,66 @@ static void copy_output(const Linear *all, long from, const Linear *few, long to
     ((float *)few->scales)[to] = all->scales[from];
 }
 
+static void allow(uint8_t *allowed, long vocab, long token) {
+    if (token >= 0 && token < vocab) allowed[token] = 1;
+}
+
 /* Which tokens of the vocabulary a source sentence allows; the caller frees them. */
 static uint8_t *allowed_tokens(const SearchParams *params, const int64_t *source, long length) {
     const long vocab = params->output->outputs;
-    uint8_t *allowed = xcalloc(vocab, 1);
-    for (long i = 0; i < params->frequent_count; i++) allowed[params->frequent[i]] = 1;
+    uint8_t *allowed = zeros(vocab, 1);
+    if (!allowed) return NULL;
+    for (long i = 0; i < params->frequent_count; i++) allow(allowed, vocab, params->frequent[i]);
     for (long i = 0; i < length; i++)
-        for (long k = 0; k < params->related_count; k++) {
-            const int32_t token = params->related[source[i] * params->related_count + k];
-            if (token >= 0) allowed[token] = 1;
-        }
+        for (long k = 0; k < params->related_count; k++)
+            allow(allowed, vocab, params->related[source[i] * params->related_count + k]);
     for (long i = 0; i < params->end_count; i++) allowed[params->ends[i]] = 1;
     for (long token = 0; token < vocab; token++)
         if (params->suppressed[token]) allowed[token] = 0;
     return allowed;
 }
 
-/* Room for `outputs` outputs in the format of `all`. */
+/* Room for `outputs` outputs in the format of `all`; parts are NULL when memory runs out. */
 static Linear linear_like(const Linear *all, long outputs) {
     const int int8 = all->weight_sums != NULL;
     const long p = int8 ? int8_panel_width(isa_level()) : float_panel_width();
     const long padded = (outputs + p - 1) / p * p;
     return (Linear){
-        .weight = xcalloc(padded * all->width, int8 ? 1 : sizeof(float)),
-        .weight_sums = int8 ? xcalloc(padded, sizeof(int32_t)) : NULL,
-        .scales = int8 ? xcalloc(padded, sizeof(float)) : NULL,
-        .bias = all->bias ? xcalloc(padded, sizeof(float)) : NULL,
+        .weight = zeros(padded * all->width, int8 ? 1 : sizeof(float)),
+        .weight_sums = int8 ? zeros(padded, sizeof(int32_t)) : NULL,
+        .scales = int8 ? zeros(padded, sizeof(float)) : NULL,
+        .bias = all->bias ? zeros(padded, sizeof(float)) : NULL,
         .width = all->width,
         .outputs = outputs,
         .packed = all->packed,
     };
 }
 
-Shortlist shortlist_new(const SearchParams *params, const int64_t *source, long length) {
+static int complete(const Shortlist *list, const Linear *all) {
+    const Linear *few = &list->output;
+    return list->tokens && list->suppressed_at_start && few->weight &&
+           (few->bias || !all->bias) && ((few->weight_sums && few->scales) || !all->weight_sums);
+}
+
+Status shortlist_new(const SearchParams *params, const int64_t *source, long length,
+                     Shortlist *list) {
     const long vocab = params->output->outputs;
     uint8_t *allowed = allowed_tokens(params, source, length);
+    if (!allowed) return OUT_OF_MEMORY;
     long count = 0;
     for (long token = 0; token < vocab; token++) count += allowed[token];
-    Shortlist list = {
+    *list = (Shortlist){
         .output = linear_like(params->output, count),
-        .tokens = xcalloc(count, sizeof(int64_t)),
-        .suppressed_at_start = xcalloc(count, 1),
+        .tokens = zeros(count, sizeof(int64_t)),
+        .suppressed_at_start = zeros(count, 1),
     };
-    for (long token = 0, to = 0; token < vocab; token++) {
+    const Status status = complete(list, params->output) ? OK : OUT_OF_MEMORY;
+    for (long token = 0, to = 0; token < vocab && status == OK; token++) {
         if (!allowed[token]) continue;
-        list.tokens[to] = token;
-        list.suppressed_at_start[to] = params->suppressed_at_start[token];
-        copy_output(params->output, token, &list.output, to++);
+        list->tokens[to] = token;
+        list->suppressed_at_start[to] = params->suppressed_at_start[token];
+        copy_output(params->output, token, &list->output, to++);
     }
     free(allowed);
-    return list;
+    return status; /* on an error the caller still frees the list */
 }

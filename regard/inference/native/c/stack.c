@@ -4,7 +4,7 @@
  * of each hypothesis (decoder).
  */
 #include "stack.h"
-#include "layout.h"
+#include "scratch.h"
 #include "vectors.h"
 #include <math.h>
 #include <stdlib.h>
@@ -69,17 +69,17 @@ typedef struct {
         }                                                                                       \
         const __m##BITS mean = _mm##BITS##_set1_ps(hsum_##BITS(sum) / (float)width);            \
         for (long k = 0; k < width; k += LANES) {                                               \
-            const __m##BITS centred = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);    \
-            squares = _mm##BITS##_fmadd_ps(centred, centred, squares);                          \
+            const __m##BITS centered = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);    \
+            squares = _mm##BITS##_fmadd_ps(centered, centered, squares);                          \
         }                                                                                       \
         const __m##BITS inverse_std =                                                           \
             _mm##BITS##_set1_ps(1.0f / sqrtf(hsum_##BITS(squares) / (float)width + norm->eps)); \
         for (long k = 0; k < width; k += LANES) {                                               \
-            const __m##BITS normalised = _mm##BITS##_mul_ps(                                    \
+            const __m##BITS normalized = _mm##BITS##_mul_ps(                                    \
                 _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean), inverse_std);            \
             const __m##BITS weight = _mm##BITS##_loadu_ps(norm->weight + k),                    \
                             bias = _mm##BITS##_loadu_ps(norm->bias + k);                        \
-            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(normalised, weight, bias));       \
+            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(normalized, weight, bias));       \
         }                                                                                       \
     }
 
@@ -175,16 +175,24 @@ typedef struct {
     const Buffers *buffers;
     const int64_t *starts;
     long count;
+    float *scratch;        /* of all threads: transposed keys, then scores */
+    long transposed, each; /* floats: the transposed keys of the longest sentence; one thread's */
 } EncoderAttention;
 
-/* Room for the transposed keys of the longest sentence. Zeros, so that the padding is finite. */
-static float *new_transposed(const Stack *s, const int64_t *starts, long count) {
+/* `scratch` is still to be allocated. */
+static EncoderAttention encoder_attention(const Stack *s, const Buffers *b, const int64_t *starts,
+                                          long count) {
     long longest = 0;
     for (long i = 0; i < count; i++) longest = larger(longest, starts[i + 1] - starts[i]);
-    const long size = s->kv_heads * s->head_width * memory_capacity(longest) + 8;
-    float *transposed = calloc((size_t)size, sizeof(float));
-    if (!transposed) abort();
-    return transposed;
+    const long transposed = s->kv_heads * s->head_width * memory_capacity(longest) + 8;
+    return (EncoderAttention){
+        .stack = s,
+        .buffers = b,
+        .starts = starts,
+        .count = count,
+        .transposed = transposed,
+        .each = (transposed + score_floats(longest) + 15) / 16 * 16, /* whole cache lines */
+    };
 }
 
 /* Every token attends to its whole sentence. Threads share tokens, because sentences differ in
@@ -195,7 +203,7 @@ static void encoder_attention_part(const void *args, int part, int parts) {
     const Buffers *b = e->buffers;
     const long kv_width = s->kv_heads * s->head_width, tokens = e->starts[e->count];
     const long start = part_start(tokens, part, parts), end = part_start(tokens, part + 1, parts);
-    float *transposed = new_transposed(s, e->starts, e->count);
+    float *transposed = e->scratch + part * e->each;
     for (long i = 0; i < e->count; i++) {
         const long first = e->starts[i], last = e->starts[i + 1], length = last - first;
         if (last <= start || first >= end) continue;
@@ -210,27 +218,33 @@ static void encoder_attention_part(const void *args, int part, int parts) {
         a.head_stride = s->head_width;
         a.key_stride = kv_width;
         a.rows = a.max_keys = length;
-        attention_rows(&a, first < start ? start - first : 0, (last < end ? last : end) - first);
+        attention_rows(&a, first < start ? start - first : 0, (last < end ? last : end) - first,
+                       transposed + e->transposed);
     }
-    free(transposed);
 }
 
-void encoder_forward(const Stack *s, const int64_t *starts, long count, float *x, int threads,
-                     void *scratch) {
+Status encoder_forward(const Stack *s, const int64_t *starts, long count, float *x, int threads,
+                       void *scratch) {
     const long rows = starts[count];
     const Buffers b = buffers(s, rows, scratch);
-    const EncoderAttention self = {.stack = s, .buffers = &b, .starts = starts, .count = count};
+    EncoderAttention self = encoder_attention(s, &b, starts, count);
+    const int parts = rows < 16 || threads < 1 ? 1 : threads;
+    /* zeros, so that the padding of the keys is finite */
+    self.scratch = calloc((size_t)(parts * self.each), sizeof(float));
+    if (!self.scratch) return OUT_OF_MEMORY;
     for (long i = 0; i < s->layers; i++) {
         const Block *block = s->blocks + i;
         const Attention *a = &block->self_attention;
         const float *previous = i ? b.out : NULL;
         project_qkv(a, sublayer_input(s, &a->norm, x, previous, &b, rows, threads), rows, threads,
                     &b);
-        parallel_for(encoder_attention_part, &self, rows < 16 ? 1 : threads);
+        parallel_for(encoder_attention_part, &self, parts);
         attention_output(s, a, x, &b, rows, threads);
         feed_forward(s, block, x, &b, rows, threads);
     }
     final_norm(s, x, &b, rows, threads);
+    free(self.scratch);
+    return OK;
 }
 
 /* ---- decoder ---- */
@@ -248,18 +262,18 @@ static void store_memory_values(const Stack *s, const float *values, long count,
                  s->fp16_kv, to + token * bytes);
 }
 
-void project_memory(const Stack *s, const float *states, const int64_t *starts, long count,
-                    long capacity, int threads, void *scratch, void *memory) {
+Status project_memory(const Stack *s, const float *states, const int64_t *starts, long count,
+                      long capacity, int threads, void *scratch, void *memory) {
     const long rows = starts[count], kv_width = s->kv_heads * s->head_width;
     const long head_bytes = capacity * s->head_width * kv_size(s->fp16_kv);
     const long half_bytes =
         count * s->kv_heads * head_bytes; /* the keys of a layer, or its values */
     const Buffers b = buffers(s, rows, scratch);
+    float *transposed = calloc((size_t)(s->head_width * capacity), sizeof(float));
+    if (!transposed) return OUT_OF_MEMORY;
     /* the same input for all layers */
     const LinearInput input =
         prepare_input(&s->blocks->cross_attention.key, states, rows, threads, b.linear);
-    float *transposed = calloc((size_t)(s->head_width * capacity), sizeof(float));
-    if (!transposed) abort();
     for (long i = 0; i < s->layers; i++) {
         const Attention *a = &s->blocks[i].cross_attention;
         linear_apply(&a->key, &input, 0, rows, threads, b.key);
@@ -275,6 +289,7 @@ void project_memory(const Stack *s, const float *states, const int64_t *starts, 
             }
     }
     free(transposed);
+    return OK;
 }
 
 /* Writes the keys (or values) of each row's newest token to the cache. */
@@ -312,8 +327,8 @@ static LayerCache layer_cache(const Stack *s, const BeamCache *c, long layer, At
 }
 
 /* The rows of a cache start at `first`. */
-static void cache_attention(const Stack *s, const Buffers *b, const BeamCache *c, long first,
-                            long layer, AttentionKind kind, int threads) {
+static Status cache_attention(const Stack *s, const Buffers *b, const BeamCache *c, long first,
+                              long layer, AttentionKind kind, int threads) {
     const LayerCache cache = layer_cache(s, c, layer, kind);
     const long kv_width = s->kv_heads * s->head_width;
     AttentionArgs a = attention_args(s, b, first);
@@ -334,7 +349,7 @@ static void cache_attention(const Stack *s, const Buffers *b, const BeamCache *c
         a.lengths = c->memory_lengths;
         a.max_keys = a.transposed_stride = cache.capacity;
     }
-    attention(&a, threads);
+    return attention(&a, threads);
 }
 
 /* Prefetches keys and values while the previous cache is in use: caches are far apart in memory. */
@@ -353,16 +368,18 @@ static void prefetch(const Stack *s, const BeamCache *c, long layer, AttentionKi
     }
 }
 
-static void decoder_attention(const Stack *s, const Buffers *b, const BeamCache *caches, long count,
-                              long layer, AttentionKind kind, int threads) {
+static Status decoder_attention(const Stack *s, const Buffers *b, const BeamCache *caches,
+                                long count, long layer, AttentionKind kind, int threads) {
     for (long i = 0, first = 0; i < count; first += caches[i++].rows) {
         if (i + 1 < count) prefetch(s, caches + i + 1, layer, kind);
-        cache_attention(s, b, caches + i, first, layer, kind, threads);
+        const Status status = cache_attention(s, b, caches + i, first, layer, kind, threads);
+        if (status != OK) return status;
     }
+    return OK;
 }
 
-void decoder_step(const Stack *s, const BeamCache *caches, long count, float *x, int threads,
-                  void *scratch) {
+Status decoder_step(const Stack *s, const BeamCache *caches, long count, float *x, int threads,
+                    void *scratch) {
     long rows = 0;
     for (long i = 0; i < count; i++) rows += caches[i].rows;
     const Buffers b = buffers(s, rows, scratch);
@@ -371,15 +388,18 @@ void decoder_step(const Stack *s, const BeamCache *caches, long count, float *x,
         const Attention *self = &block->self_attention, *cross = &block->cross_attention;
         const float *h = sublayer_input(s, &self->norm, x, i ? b.out : NULL, &b, rows, threads);
         project_qkv(self, h, rows, threads, &b);
-        decoder_attention(s, &b, caches, count, i, SELF, threads);
+        Status status = decoder_attention(s, &b, caches, count, i, SELF, threads);
+        if (status != OK) return status;
         attention_output(s, self, x, &b, rows, threads);
 
         h = sublayer_input(s, &cross->norm, x, b.out, &b, rows, threads);
         project(&cross->query, h, rows, NONE, threads, &b, b.query);
-        decoder_attention(s, &b, caches, count, i, CROSS, threads);
+        status = decoder_attention(s, &b, caches, count, i, CROSS, threads);
+        if (status != OK) return status;
         attention_output(s, cross, x, &b, rows, threads);
 
         feed_forward(s, block, x, &b, rows, threads);
     }
     final_norm(s, x, &b, rows, threads);
+    return OK;
 }

@@ -46,19 +46,19 @@ long stack_scratch_bytes(const Stack *s, long rows);
 
 /* x (tokens, width): embeddings of `count` sentences, the i-th from starts[i] to starts[i + 1].
  * x is overwritten with the encoder's output. */
-void encoder_forward(const Stack *s, const int64_t *starts, long count, float *x, int threads,
-                     void *scratch);
+Status encoder_forward(const Stack *s, const int64_t *starts, long count, float *x, int threads,
+                       void *scratch);
 
 /* Projects the encoder's output to the keys and values of every layer's cross-attention:
  * (layers, 2, count, kv_heads, capacity, head_width), float16 if fp16_kv. Keys are transposed:
  * (head_width, capacity). */
-void project_memory(const Stack *s, const float *states, const int64_t *starts, long count,
-                    long capacity, int threads, void *scratch, void *memory);
+Status project_memory(const Stack *s, const float *states, const int64_t *starts, long count,
+                      long capacity, int threads, void *scratch, void *memory);
 
 /* x (rows of all caches, width): embeddings of each row's newest token. x is overwritten with the
  * decoder's output; the new keys and values are written to the caches. */
-void decoder_step(const Stack *s, const BeamCache *caches, long count, float *x, int threads,
-                  void *scratch);
+Status decoder_step(const Stack *s, const BeamCache *caches, long count, float *x, int threads,
+                    void *scratch);
 
 /* ---- encode.c ---- */
 
@@ -66,9 +66,9 @@ typedef struct {
     const float *weight;     /* (vocab, width) float32; NULL: int8 */
     const int8_t *qweight;   /* (vocab, width) int8 */
     const float *row_scales; /* (vocab): the scale of each int8 row */
-    const float *positions;  /* (max positions, width) or NULL */
+    const float *positions;  /* (max_positions, width) or NULL */
     float scale;
-    long width;
+    long width, vocab, max_positions;
 } Embedding;
 
 typedef struct {
@@ -76,14 +76,14 @@ typedef struct {
     Embedding source;
 } Encoder;
 
-/* -> x (count, width) */
-void embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count,
-           float *x);
+/* -> x (count, width). BAD_INPUT: a token outside the vocabulary, or a position outside the table. */
+Status embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count,
+             float *x);
 /* Positions per head in the memory of sentences of up to `longest` tokens. */
 long memory_capacity(long longest);
 long memory_bytes(const Stack *decoder, long count, long capacity);
 long encode_scratch_bytes(const Encoder *e, long tokens);
 /* Tokens of `count` sentences, the i-th from starts[i] to starts[i + 1] -> memory, see
  * project_memory. */
-void encode(const Encoder *e, const int64_t *tokens, const int64_t *starts, long count,
-            long capacity, int threads, void *scratch, void *memory);
+Status encode(const Encoder *e, const int64_t *tokens, const int64_t *starts, long count,
+              long capacity, int threads, void *scratch, void *memory);

@@ -2,6 +2,8 @@
  * the two wait for each other. */
 #include "kernels.h"
 #include <cpuid.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 typedef void (*GompParallel)(void (*)(void *), void *, unsigned, unsigned);
 typedef int (*OmpQuery)(void);
@@ -13,6 +15,14 @@ void use_openmp(void *gomp_parallel, void *omp_get_thread_num, void *omp_get_num
     run_team = (GompParallel)gomp_parallel;
     thread_number = (OmpQuery)omp_get_thread_num;
     thread_count = (OmpQuery)omp_get_num_threads;
+}
+
+/* OpenMP's threads do not survive a fork, but the thread that forked still counts on its own: it
+ * would wait for them for ever. In the child it works alone; threads that it starts get new ones. */
+static _Thread_local int forked;
+static void in_child(void) { forked = 1; }
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, in_child);
 }
 
 typedef struct {
@@ -30,7 +40,7 @@ static void run_share(void *given) {
 
 void parallel_for(Task task, const void *args, int parts) {
     if (parts < 1) parts = 1;
-    if (parts == 1 || !run_team) {
+    if (parts == 1 || !run_team || forked) {
         for (int part = 0; part < parts; part++) task(args, part, parts);
         return;
     }
@@ -43,7 +53,8 @@ void parallel_for(Task task, const void *args, int parts) {
 #endif
 
 int isa_level(void) {
-    static int known = -1;
+    static _Atomic int level = -1; /* of two threads that come first, both find out */
+    int known = atomic_load_explicit(&level, memory_order_relaxed);
     if (known < 0) {
         __builtin_cpu_init();
         unsigned a, b, c = 0, d;
@@ -53,6 +64,7 @@ int isa_level(void) {
                          __builtin_cpu_supports("avx512vnni");
         const int wide = vnni && MAX_ISA_LEVEL >= ISA_AVX512;
         known = !avx2 ? ISA_NONE : wide ? ISA_AVX512 : ISA_AVX2;
+        atomic_store_explicit(&level, known, memory_order_relaxed);
     }
     return known;
 }

@@ -1,6 +1,6 @@
 /* One search request: its beam, its key/value cache and its finished hypotheses. */
 #pragma once
-#include "arena.h"
+#include "buffer_pool.h"
 #include "search.h"
 
 typedef struct {
@@ -30,7 +30,7 @@ typedef struct {
     Beam beam, next_beam;                  /* two, because hypotheses change rows */
     char *kv;                              /* [layer][key, value][head][position][head_width] */
     long kv_capacity, kv_used;             /* positions */
-    Memory *memory;
+    Memory *memory; /* NULL only while the request is made */
     long memory_index;
     int32_t source_length;
     Hypothesis *hypotheses; /* the n_best finished ones, best first */
@@ -38,16 +38,17 @@ typedef struct {
     Shortlist shortlist; /* outputs is 0 without one */
 } Request;
 
+/* NULL when memory runs out. */
 Request *request_new(const SearchParams *params, const int64_t *source, long length, long number,
                      long max_tokens);
-void request_free(Arena *arena, Request *r);
+void request_free(BufferPool *pool, Request *r);
 
 /* Reserves a cache position for the newest token of each row. */
-void reserve_positions(Arena *arena, const Stack *stack, Request *r, long beam);
+Status reserve_positions(BufferPool *pool, const Stack *stack, Request *r, long beam);
 
 int is_end_token(const SearchParams *params, int64_t token);
 /* Keeps a row's tokens and one more token (-1: none) among the n_best finished hypotheses. */
-void add_hypothesis(const SearchParams *params, Request *r, long row, int64_t token, float log_prob,
-                    double total);
+Status add_hypothesis(const SearchParams *params, Request *r, long row, int64_t token,
+                      float log_prob, double total);
 /* `best`: the total of the best live hypothesis, -INFINITY if there is none. */
 int request_is_done(const SearchParams *params, const Request *r, double best);

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.cpu import threads
 from regard.inference.native import kernels
-from regard.inference.native.kernels import ACTIVATIONS, AttentionArgs, LinearStruct, NativeLinear, address, call
+from regard.inference.native.kernels import ACTIVATIONS, AttentionArgs, LinearStruct, NativeLinear, address, call, check
 
 
 def pack_int8(qweight_ND: Tensor, scale_N: Tensor) -> kernels.PackedInt8:
@@ -73,7 +73,7 @@ def attention(
         scale=width**-0.5,
         out=address(out),
     )
-    call("attention")(byref(args), threads.current_threads())
+    check(call("attention")(byref(args), threads.current_threads()))
     return out
 
 
