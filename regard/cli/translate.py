@@ -132,7 +132,7 @@ def translate_lines(
             while waiting and len(results) >= len(waiting[0][1].passages):
                 source, document = waiting.popleft()
                 parts = [results.popleft() for _ in document.passages]
-                kept += sum(sentence.keeps_source for part in parts for sentence in part.sentences)
+                kept += sum(one.keeps_source for part in parts for one in part.sentences if one.notes)
                 text = document.render([part.passage for part in parts])
                 yield json_line(source, text, wanted.to, parts) if as_json else text_line(source, text, parts, align)
     if kept and not as_json:

@@ -33,7 +33,7 @@ from regard.text.tokenizer import check_text, tag_piece
 from regard.weights.model_directory import Card
 
 MAX_SEGMENT_TOKENS = 100
-"""Few sentences are longer, and models of sentences were trained on few that are."""
+"""Few sentences are longer, and a model of sentences has seen few longer ones in training."""
 PIVOT = "en"
 """The language between two others that the model does not translate into each other directly."""
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
@@ -239,7 +239,21 @@ class DocumentTranslator:
 
 
 def load_translator(directory: str | Path | None = None, *, device: str = "auto") -> DocumentTranslator:
-    """Load the translator in the box, or any other model directory that translates."""
+    """Load a model that translates, for texts of any length and form.
+
+    Args:
+        directory: A model directory: regard's own, or OPUS-MT's as downloaded. None is the translator in the box.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one here.
+
+    Returns:
+        A `DocumentTranslator`. Its `translate` returns a `TranslationResult`: the text, and for each sentence its
+        confidence, notes, alternatives and alignment.
+
+    Example:
+        >>> translator = regard.load_translator()
+        >>> result = translator.translate("I am here. Where are you?", to="de")
+        >>> result.text, [sentence.confidence for sentence in result.sentences]
+    """
     from regard.tasks import load
 
     return DocumentTranslator(load("box" if directory is None else directory, device=device))
