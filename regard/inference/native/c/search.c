@@ -4,8 +4,8 @@
  * A search holds several requests, each at its own length. Finished ones leave at once, and new
  * ones can join at any step. A beam of one is greedy search.
  */
-#include "layout.h"
-#include "request.h"
+#include "scratch.h"
+#include "search_request.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef struct {
     SearchParams params;
     RequestList active, done;
     long rows; /* reserved by active requests: a beam each */
-    Arena arena;
+    BufferPool pool;
     void *step_scratch, *encode_scratch;
     int nonfinite; /* the model's logits are not finite numbers */
 } Search;
@@ -59,12 +59,12 @@ Search *search_new(const SearchParams *params) {
 
 void search_free(Search *search) {
     for (long i = 0; i < search->active.count; i++)
-        request_free(&search->arena, search->active.items[i]);
+        request_free(&search->pool, search->active.items[i]);
     for (long i = 0; i < search->done.count; i++)
-        request_free(&search->arena, search->done.items[i]);
-    arena_free(&search->arena, search->step_scratch);
-    arena_free(&search->arena, search->encode_scratch);
-    arena_release(&search->arena);
+        request_free(&search->pool, search->done.items[i]);
+    pool_free(&search->pool, search->step_scratch);
+    pool_free(&search->pool, search->encode_scratch);
+    pool_release(&search->pool);
     free(search->active.items);
     free(search->done.items);
     free(search);
@@ -82,8 +82,8 @@ void search_add(Search *search, const int64_t *numbers, const int64_t *max_token
     }
     const long capacity = memory_capacity(longest);
     const long kv_bytes = memory_bytes(encoder->decoder, count, capacity);
-    Memory *memory = arena_alloc(&search->arena, (long)sizeof(Memory) + kv_bytes);
-    search->encode_scratch = arena_reserve(&search->arena, search->encode_scratch,
+    Memory *memory = pool_alloc(&search->pool, (long)sizeof(Memory) + kv_bytes);
+    search->encode_scratch = pool_reserve(&search->pool, search->encode_scratch,
                                            encode_scratch_bytes(encoder, starts[count]));
     memory->users = count;
     memory->sequences = count;
@@ -107,7 +107,7 @@ int search_cancel(Search *search, long number) {
     if (r) search->rows -= search->params.beam;
     else r = list_remove(&search->done, number);
     if (!r) return 0;
-    request_free(&search->arena, r);
+    request_free(&search->pool, r);
     return 1;
 }
 
@@ -157,7 +157,7 @@ static StepBuffers lay_out(const Search *search, long rows, Layout *layout) {
 static StepBuffers step_buffers(Search *search, long rows) {
     Layout layout = {.base = NULL};
     lay_out(search, rows, &layout);
-    search->step_scratch = arena_reserve(&search->arena, search->step_scratch, layout.bytes);
+    search->step_scratch = pool_reserve(&search->pool, search->step_scratch, layout.bytes);
     layout = (Layout){.base = search->step_scratch};
     return lay_out(search, rows, &layout);
 }
@@ -209,7 +209,7 @@ static void prepare(Search *search, const StepBuffers *b) {
     for (long i = 0; i < search->active.count; i++) {
         Request *r = search->active.items[i];
         embed_newest(params, r, b->x + first * stack->width);
-        reserve_positions(&search->arena, stack, r, params->beam);
+        reserve_positions(&search->pool, stack, r, params->beam);
         b->caches[i] = cache_of(params, r);
         for (long row = first; row < first + r->rows; row++) {
             b->topk[row] = (TopK){
@@ -393,5 +393,5 @@ const Hypothesis *search_hypothesis(const Search *search, long which) {
 }
 
 void search_pop_done(Search *search) {
-    request_free(&search->arena, search->done.items[--search->done.count]);
+    request_free(&search->pool, search->done.items[--search->done.count]);
 }

@@ -1,4 +1,4 @@
-#include "request.h"
+#include "search_request.h"
 #include <math.h>
 #include <string.h>
 
@@ -23,9 +23,9 @@ static void hypothesis_free(Hypothesis *hypothesis) {
     free(hypothesis->log_probs);
 }
 
-void request_free(Arena *arena, Request *r) {
-    if (!--r->memory->users) arena_free(arena, r->memory);
-    arena_free(arena, r->kv);
+void request_free(BufferPool *pool, Request *r) {
+    if (!--r->memory->users) pool_free(pool, r->memory);
+    pool_free(pool, r->kv);
     beam_free(&r->beam);
     beam_free(&r->next_beam);
     for (long i = 0; i < r->hypothesis_count; i++) hypothesis_free(r->hypotheses + i);
@@ -52,7 +52,7 @@ Request *request_new(const SearchParams *params, const int64_t *source, long len
 
 /* Drops the keys and values that no live hypothesis uses: hypotheses share most of their tokens,
  * and most are given up. Grows the cache if that does not free half of it. */
-static void compact(Arena *arena, const Stack *stack, Request *r, long beam) {
+static void compact(BufferPool *pool, const Stack *stack, Request *r, long beam) {
     const long stride = r->length + 1, bytes = stack->head_width * kv_size(stack->fp16_kv);
     const long heads = 2 * stack->layers * stack->kv_heads, old_capacity = r->kv_capacity;
     int32_t *moved_to = xcalloc(r->kv_used, sizeof(int32_t)), used = 0;
@@ -62,7 +62,7 @@ static void compact(Arena *arena, const Stack *stack, Request *r, long beam) {
     if (2 * (used + r->rows) > old_capacity) /* most translations are about as long as the source */
         r->kv_capacity = used + r->source_length + 4 * beam;
     char *kv = r->kv;
-    if (r->kv_capacity > old_capacity) kv = arena_alloc(arena, heads * r->kv_capacity * bytes);
+    if (r->kv_capacity > old_capacity) kv = pool_alloc(pool, heads * r->kv_capacity * bytes);
     for (long head = 0; head < heads; head++)
         for (long i = 0; i < r->kv_used; i++) {
             if (moved_to[i] < 0) continue;
@@ -75,14 +75,14 @@ static void compact(Arena *arena, const Stack *stack, Request *r, long beam) {
             int32_t *index = r->beam.key_indices + row * stride + t;
             *index = moved_to[*index];
         }
-    if (kv != r->kv) arena_free(arena, r->kv);
+    if (kv != r->kv) pool_free(pool, r->kv);
     r->kv = kv;
     r->kv_used = used;
     free(moved_to);
 }
 
-void reserve_positions(Arena *arena, const Stack *stack, Request *r, long beam) {
-    if (r->kv_used + r->rows > r->kv_capacity) compact(arena, stack, r, beam);
+void reserve_positions(BufferPool *pool, const Stack *stack, Request *r, long beam) {
+    if (r->kv_used + r->rows > r->kv_capacity) compact(pool, stack, r, beam);
     for (long row = 0; row < r->rows; row++)
         r->beam.key_indices[row * (r->length + 1) + r->length] = (int32_t)(r->kv_used + row);
     r->kv_used += r->rows;
