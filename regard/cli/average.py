@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from regard.cli import options, output
+from regard.errors import printable
 from regard.plural import counted
 
 
@@ -54,7 +55,7 @@ def _average_models(paths: Sequence[Path], destination: Path) -> None:
                 raise ModelError(f"{path}: its tokenizer differs from that of {paths[0]}, so they cannot be averaged")
         write_model(draft, made)
     for path in paths:
-        output.echo(str(path))
+        output.echo(printable(str(path)))
 
 
 def _tokens(path: Path) -> dict[str, bytes]:
@@ -91,4 +92,4 @@ def _average_checkpoints(run: Path, destination: Path, last: int | None, best: i
         )
     write_mean(destination, recipe, run, paths)
     for path in paths:
-        output.echo(str(path))
+        output.echo(printable(str(path)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output, score
-from regard.errors import OutputError, UsageError
+from regard.errors import OutputError, UsageError, printable
 from regard.plural import counted
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def show_comparison(comparison: "Comparison", other: str) -> None:
         ("p", f"{comparison.p_value:.4f}", comparison.signature),
     ]
     columns(rows, right=(1,))
-    output.echo(comparison.in_words("this one", other))
+    output.echo(printable(comparison.in_words("this one", other)))
 
 
 def show_doctor(diagnosis: "Diagnosis") -> None:
@@ -289,7 +289,7 @@ def show_doctor(diagnosis: "Diagnosis") -> None:
         rows.append((line.about, line.change, f"{line.figure.value:.2f}", gap, line.figure.signature))
     columns(rows, right=(2, 3))
     for text in diagnosis.notes:
-        output.echo(f"not tried: {text}")
+        output.echo(printable(f"not tried: {text}"))
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
@@ -297,7 +297,7 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) for i, cell in enumerate(row)]
-        output.echo("  ".join(cells).rstrip())
+        output.echo(printable("  ".join(cells).rstrip()))
 
 
 def as_object(report: Report) -> dict[str, Any]:

@@ -1,18 +1,17 @@
-"""What the verbs share: their command class, common options, loading a model, reading lines."""
+"""What the verbs share: their command class, common options, loading a model, reading texts."""
 
 import os
-import queue
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from regard.cli.lines import InputText, no_other_work, read_lines
 from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, InputError, OutputError, UsageError
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from regard.tasks.base import Model
 
 Decorated = Callable[..., Any]
-
-LINES_PER_BATCH = 256
-"""Memory stays flat, however long the file."""
 
 
 class NamedPath(click.Path):
@@ -242,13 +238,6 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
                 raise UsageError(f"input and output are the same file: {output}")
 
 
-class InputText(NamedTuple):
-    """A text, and where it comes from, for error messages."""
-
-    text: str
-    location: str
-
-
 @contextmanager
 def locate_errors(texts: Sequence[InputText]) -> Iterator[None]:
     """Add the location of the text to an error about one of these."""
@@ -260,10 +249,6 @@ def locate_errors(texts: Sequence[InputText]) -> Iterator[None]:
         if not location:
             raise
         raise type(error)(f"{location}: {error}") from None
-
-
-def no_other_work() -> bool:
-    return False
 
 
 def read_texts(
@@ -278,54 +263,19 @@ def read_texts(
         raise UsageError("give texts or a file, not both")
     if texts:
         yield [InputText(text, f"text {number}" if len(texts) > 1 else "") for number, text in enumerate(texts, 1)]
-    elif source is None:
-        if sys.stdin is None:
-            raise UsageError("standard input is closed; give texts or a file")
-        yield from read_lines(sys.stdin.buffer, lambda number: f"line {number} of standard input", other_work)
+    elif source is None and sys.stdin is None:
+        raise UsageError("standard input is closed; give texts or a file")
     else:
         try:
-            with source.open("rb") as file:
-                yield from read_lines(file, lambda number: f"{source}:{number}", other_work)
+            if source is None:
+                yield from read_lines(sys.stdin.fileno(), lambda number: f"line {number} of standard input", other_work)
+            else:
+                with source.open("rb", buffering=0) as file:
+                    yield from read_lines(file.fileno(), lambda number: f"{source}:{number}", other_work)
         except OSError as error:
-            raise InputError(f"{source}: cannot be read ({error.strerror})") from None
+            raise InputError(f"{source or 'standard input'}: cannot be read ({error.strerror})") from None
     while other_work():
         yield []
-
-
-def read_lines(
-    file: IO[bytes], location: Callable[[int], str], other_work: Callable[[], bool] = no_other_work
-) -> Iterator[list[InputText]]:
-    """Batches of whole lines: one line at a time from someone who types, many from a file."""
-    pending: queue.Queue[bytes | OSError | None] = queue.Queue(LINES_PER_BATCH)
-
-    def read() -> None:
-        end: OSError | None = None
-        try:
-            for line in file:
-                pending.put(line)
-        except OSError as error:
-            end = error  # raised in the thread that reads the queue
-        pending.put(end)
-
-    threading.Thread(target=read, daemon=True).start()
-    number = 0
-    while True:
-        lines: list[InputText] = []
-        while len(lines) < LINES_PER_BATCH and not (pending.empty() and (lines or other_work())):
-            line = pending.get()
-            if not isinstance(line, bytes):
-                if lines:
-                    yield lines
-                if line is not None:
-                    raise line
-                return
-            number += 1
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(f"{location(number)}: is not UTF-8 (byte {error.start + 1} of the line)") from None
-            lines.append(InputText(text.rstrip("\r\n"), location(number)))
-        yield lines
 
 
 def load(directory: Path, device: str = "auto") -> "Model":

@@ -6,7 +6,7 @@ import click
 
 from regard import io
 from regard.cli import options, output
-from regard.errors import OutputError, UsageError
+from regard.errors import OutputError, UsageError, printable
 
 
 @click.command(
@@ -60,4 +60,4 @@ def command(runs: tuple[Path, ...], picture: Path | None) -> None:
             figure.savefig(draft, dpi=120, format=picture.suffix[1:] or "png")
     except ValueError as error:  # an unknown format
         raise OutputError(f"{picture}: cannot be written ({error})") from None
-    output.echo(str(picture))
+    output.echo(printable(str(picture)))

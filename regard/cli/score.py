@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
+from regard.errors import printable
 from regard.plural import counted
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def as_line(pair: "Likelihood", tokens: bool) -> str:
     columns = [f"{pair.log_prob:.6f}", f"{pair.mean:.6f}"]
     if tokens:
         scores = zip(pair.pieces, pair.log_probs, strict=True)
-        columns.append(" ".join(f"{piece}={value:.6f}" for piece, value in scores))
+        columns.append(" ".join(f"{printable(piece)}={value:.6f}" for piece, value in scores))
     return "\t".join(columns)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options, output
+from regard.cli.lines import InputText
 from regard.errors import UsageError
 from regard.plural import counted
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from regard.tasks import TranslationModel
     from regard.tasks.translation import Translation
 
-Read = Callable[[Callable[[], bool]], Iterator[list[options.InputText]]]
+Read = Callable[[Callable[[], bool]], Iterator[list[InputText]]]
 """Batches of the lines there are by now; empty ones while the callable says that other work is waiting."""
 
 
@@ -120,21 +121,28 @@ def translate_lines(
     waiting: deque[tuple[str, Document]] = deque()
     results: deque[TranslationResult] = deque()
     kept = 0
+
+    def finished() -> Iterator[str]:
+        nonlocal kept
+        results.extend(stream.results())
+        while waiting and len(results) >= len(waiting[0][1].passages):
+            source, document = waiting.popleft()
+            parts = [results.popleft() for _ in document.passages]
+            text = document.render([part.passage for part in parts])
+            kept += sum(one.keeps_source for part in parts for one in part.sentences if one.notes)
+            yield json_line(source, text, wanted.to, parts) if as_json else text_line(source, text, parts, align)
+
     with TranslationStream(translator, wanted) as stream:
         for batch in read(lambda: bool(waiting)):
             for line in batch:
                 document = parse(line.text, form)
-                with options.locate_errors([line]):
-                    for passage in document.passages:
-                        stream.add(passage)
                 waiting.append((line.text, document))
-            results.extend(stream.results())
-            while waiting and len(results) >= len(waiting[0][1].passages):
-                source, document = waiting.popleft()
-                parts = [results.popleft() for _ in document.passages]
-                kept += sum(sentence.keeps_source for part in parts for sentence in part.sentences)
-                text = document.render([part.passage for part in parts])
-                yield json_line(source, text, wanted.to, parts) if as_json else text_line(source, text, parts, align)
+                for passage in document.passages:
+                    with options.locate_errors([line]):
+                        stream.add(passage)
+                    while stream.full:
+                        yield from finished()
+            yield from finished()
     if kept and not as_json:
         output.status(f"source text kept for {counted(kept, 'sentence')}; --json tells which and why")
 
@@ -189,19 +197,26 @@ def search_lines(
     waiting: deque[str] = deque()
     results: deque[list[Translation]] = deque()
     to, settings = search.pop("to"), options.search_settings(search, model)
+
+    def finished() -> Iterator[str]:
+        nonlocal number
+        results.extend(stream.results())
+        while waiting and (results or not waiting[0].strip()):
+            source = waiting.popleft()
+            translations = results.popleft() if source.strip() else []
+            yield from translation_lines(number, source, translations, as_json, align, search)
+            number += 1
+
     with SentenceStream(model, settings, to=to, align=align) as stream:
         for batch in read(lambda: bool(waiting)):
             for line in batch:
+                waiting.append(line.text)
                 if line.text.strip():
                     with options.locate_errors([line]):
                         stream.add(line.text)
-                waiting.append(line.text)
-            results.extend(stream.results())
-            while waiting and (results or not waiting[0].strip()):
-                source = waiting.popleft()
-                translations = results.popleft() if source.strip() else []
-                yield from translation_lines(number, source, translations, as_json, align, search)
-                number += 1
+                while stream.full:
+                    yield from finished()
+            yield from finished()
 
 
 def translation_lines(

@@ -21,8 +21,8 @@ from regard.documents.language_detector import CERTAINTY, Languages
 from regard.documents.language_detector import FILE as LANGUAGES_FILE
 from regard.documents.markup import place_marks
 from regard.documents.options import TranslationOptions
-from regard.documents.passage import Link, Passage
-from regard.documents.result import Sentence, TranslationResult
+from regard.documents.passage import Passage
+from regard.documents.result import Sentence, TranslationResult, links_of
 from regard.documents.retry import Candidate, PivotCandidate, Searching, search_candidate, unchanged
 from regard.documents.segments import Segment, join_segments, segments, with_terms
 from regard.documents.stream import translate_all
@@ -33,7 +33,7 @@ from regard.text.tokenizer import check_text, tag_piece
 from regard.weights.model_directory import Card
 
 MAX_SEGMENT_TOKENS = 100
-"""Few sentences are longer, and models of sentences were trained on few that are."""
+"""Few sentences are longer, and a model of sentences has seen few longer ones in training."""
 PIVOT = "en"
 """The language between two others that the model does not translate into each other directly."""
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
@@ -166,7 +166,7 @@ class DocumentTranslator:
         if self.card is None or language is None or options.to is None or f"{language}-{options.to}" in self.card.pairs:
             return None, None
         if language == options.to:
-            return _same_language(passage, language), None
+            return _same_language(passage, language, options.align), None
         if not {f"{language}-{PIVOT}", f"{PIVOT}-{options.to}"} <= set(self.card.pairs):
             raise UsageError(f"this model does not translate from {language} into {options.to}")
         return None, PIVOT
@@ -213,14 +213,14 @@ class DocumentTranslator:
         options: TranslationOptions,
     ) -> TranslationResult:
         text, spans = join_segments(passage.text, parts, [sentence.text for sentence in sentences])
-        links = [
-            _shift(link, segment.start, start)
-            for segment, sentence, (start, _) in zip(parts, sentences, spans, strict=True)
-            for link in sentence.links
-        ]
-        marked = passage.marks or passage.fixed
-        translated = place_marks(passage, text, links) if marked else Passage(text)
-        return TranslationResult(translated, tuple(sentences), language, options.to, tuple(links))
+        starts = [(segment.start, start) for segment, (start, _) in zip(parts, spans, strict=True)]
+        translated = Passage(text)
+        if passage.marks or passage.fixed:
+            translated = place_marks(passage, text, list(links_of(sentences, starts)))
+        if not options.align:  # only the marks needed the links, which are many times as large as the text
+            sentences = [replace(sentence, links=()) if sentence.links else sentence for sentence in sentences]
+            starts = []
+        return TranslationResult(translated, tuple(sentences), language, options.to, tuple(starts))
 
     def _detector_for(self, segment: Segment, options: TranslationOptions) -> Languages | None:
         """The detector, if the segment is not in the language that the caller named.
@@ -239,7 +239,21 @@ class DocumentTranslator:
 
 
 def load_translator(directory: str | Path | None = None, *, device: str = "auto") -> DocumentTranslator:
-    """Load the translator in the box, or any other model directory that translates."""
+    """Load a model that translates, for texts of any length and form.
+
+    Args:
+        directory: A model directory: regard's own, or OPUS-MT's as downloaded. None is the translator in the box.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one here.
+
+    Returns:
+        A `DocumentTranslator`. Its `translate` returns a `TranslationResult`: the text, and for each sentence its
+        confidence, notes, alternatives and alignment.
+
+    Example:
+        >>> translator = regard.load_translator()
+        >>> result = translator.translate("I am here. Where are you?", to="de")
+        >>> result.text, [sentence.confidence for sentence in result.sentences]
+    """
     from regard.tasks import load
 
     return DocumentTranslator(load("box" if directory is None else directory, device=device))
@@ -309,11 +323,6 @@ def _check_text(text: str, index: int) -> None:
         raise
 
 
-def _same_language(passage: Passage, language: str) -> TranslationResult:
-    sentence = unchanged(passage.text, 1.0, ("same language",))
-    return TranslationResult(passage, (sentence,), language, language, sentence.links)
-
-
-def _shift(link: Link, source: int, target: int) -> Link:
-    (a, b), (c, d) = link
-    return (a + source, b + source), (c + target, d + target)
+def _same_language(passage: Passage, language: str, align: bool) -> TranslationResult:
+    sentence = unchanged(passage.text, 1.0, ("same language",), align=align)
+    return TranslationResult(passage, (sentence,), language, language, ((0, 0),) if align else ())

@@ -33,6 +33,8 @@ OPENING = " \t\n\r\xa0\u202f\"'“”„«»‘’‚‹›([{*_¿¡-–—"
 SENTENCE_ENDS = ".!?…"
 LOOK_BACK = 10
 """Characters before a word that decide whether it begins a sentence."""
+MAX_BYTES = 16_000_000
+"""Of a file: some hundred thousand terms."""
 MAX_TERM_PARTS = 32
 """Words and punctuation marks of a term. Bounds the work at each position, whatever the text and the terms are."""
 FLAGS = ("inflect", "case")
@@ -94,11 +96,10 @@ class Glossary:
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
         """Read a file: lines of source, tab, target, tab, flags. Target and flags are optional; # begins a comment."""
+        from regard.documents.formats.files import read_bytes
+
         path = Path(path)
-        try:
-            lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        lines = read_bytes(path, MAX_BYTES).removeprefix(b"\xef\xbb\xbf").split(b"\n")
         terms: dict[tuple[bool, tuple[str, ...]], tuple[Term, int]] = {}
         for number, line in enumerate(lines, 1):
             term = _term(line, f"{path}:{number}")

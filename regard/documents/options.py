@@ -56,4 +56,4 @@ def _check_range(name: str, value: float, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise UsageError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
     if not low <= value <= high:  # NaN is in no range
-        raise UsageError(f"{name} must be in {low:g} … {high:g}, not {value}")
+        raise UsageError(f"{name} must be at least {low:g} and at most {high:g}, not {value}")

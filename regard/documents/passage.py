@@ -16,7 +16,7 @@ Link = tuple[Span, Span]
 """An alignment link: a span of the text and the span of the translation that it became."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mark:
     """Markup between two characters of a text."""
 
@@ -28,7 +28,7 @@ class Mark:
     """An open mark is closed again, properly nested; a single mark has no partner."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Passage:
     """Text without markup, and its marks in order."""
 

@@ -149,7 +149,7 @@ SPLIT_POINTS = tuple(re.compile(pattern) for pattern in (r"[.!?…]['\"’”»)
 """Where to split a text, the best first: between sentences, between clauses, between words."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Protected:
     """A text with placeholders, and what they stand for."""
 

@@ -2,8 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from typing import Any, Literal
 
 from regard.documents.passage import Link, Passage
@@ -34,7 +35,7 @@ pivot                translated through English
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """A word of a translation."""
 
@@ -42,7 +43,7 @@ class Word:
     confidence: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence, or the part of one that is translated at a time."""
 
@@ -62,7 +63,7 @@ class Sentence:
         return "kept" in self.notes or "abstained" in self.notes
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class TranslationResult:
     """A translated passage. `str(result)` is its text."""
 
@@ -72,8 +73,8 @@ class TranslationResult:
     language: str | None
     """The source language, as given or detected."""
     to: str | None
-    links: tuple[Link, ...] = ()
-    """The alignment links of all sentences, in characters of the whole passage."""
+    starts: tuple[tuple[int, int], ...] = ()
+    """Where each sentence begins in the source and in the text; empty where no links were asked for."""
 
     def __repr__(self) -> str:
         notes = f", notes={self.notes}" if self.notes else ""
@@ -98,6 +99,11 @@ class TranslationResult:
         """The notes of all sentences, each once."""
         return tuple(dict.fromkeys(note for one in self.sentences for note in one.notes))
 
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The alignment links of all sentences, in characters of the whole passage."""
+        return tuple(links_of(self.sentences, self.starts))
+
     def word_alignment(self, source: str) -> set[tuple[int, int]]:
         """(source word, target word) pairs, counting the words that white space separates in `source` and the text."""
         source_starts, target_starts = (_word_starts(text) for text in (source, self.text))
@@ -105,6 +111,34 @@ class TranslationResult:
             (bisect_right(source_starts, start) - 1, bisect_right(target_starts, target_start) - 1)
             for (start, _), (target_start, _) in self.links
         }
+
+
+def joined(parts: Sequence[TranslationResult], lengths: Sequence[int]) -> TranslationResult:
+    """The result of a passage from those of its parts, whose source texts have these lengths."""
+    sources = list(accumulate(lengths[:-1], initial=0))
+    targets = list(accumulate((len(part.text) for part in parts[:-1]), initial=0))
+    marks = (
+        replace(mark, at=mark.at + there)
+        for part, there in zip(parts, targets, strict=True)
+        for mark in part.passage.marks
+    )
+    starts = (
+        (a + here, b + there) for part, here, there in zip(parts, sources, targets, strict=True) for a, b in part.starts
+    )
+    return TranslationResult(
+        Passage("".join(part.text for part in parts), tuple(marks)),
+        tuple(sentence for part in parts for sentence in part.sentences),
+        parts[0].language,
+        parts[0].to,
+        tuple(starts),
+    )
+
+
+def links_of(sentences: Sequence[Sentence], starts: Sequence[tuple[int, int]]) -> Iterator[Link]:
+    """The alignment links of sentences that begin here, in the source and in the translation."""
+    for sentence, (here, there) in zip(sentences, starts, strict=bool(starts)):
+        for (a, b), (c, d) in sentence.links:
+            yield (a + here, b + here), (c + there, d + there)
 
 
 def _word_starts(text: str) -> list[int]:

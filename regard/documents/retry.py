@@ -178,12 +178,12 @@ class Candidate:
         """The outcome for a segment: the candidate's own, or another one with the same text."""
         earlier = _by_severity(self.earlier_faults)
         if self.failed:
-            return unchanged(segment.text, 0.0, (*earlier, "kept"))
+            return unchanged(segment.text, 0.0, (*earlier, "kept"), align=self.align)
         assert self.best is not None
         repaired: tuple[Note, ...] = (*earlier, "tried again") if earlier else ()
         notes = self.faults or repaired
         if self.confidence < min_confidence:
-            return unchanged(segment.text, self.confidence, (*notes, "abstained"))
+            return unchanged(segment.text, self.confidence, (*notes, "abstained"), align=self.align)
         text = self._restored(self.best)
         assert text is not None
         return Sentence(segment.text, text, self.confidence, self.words, self.links, self.alternatives, notes)
@@ -206,26 +206,26 @@ class PivotCandidate:
         notes: tuple[Note, ...] = tuple(dict.fromkeys(("pivot", *first.notes, *second.notes)))
         confidence = self.first.confidence * self.second.confidence
         if self.second.failed:
-            return unchanged(segment.text, 0.0, notes)
+            return unchanged(segment.text, 0.0, notes, align=self.first.align)
         if confidence < min_confidence:
-            return unchanged(segment.text, confidence, (*notes, "abstained"))
+            return unchanged(segment.text, confidence, (*notes, "abstained"), align=self.first.align)
         links = tuple(
             (source, target) for source, pivot in first.links for again, target in second.links if overlap(pivot, again)
         )
         return replace(second, source=segment.text, confidence=confidence, links=links, notes=notes)
 
 
-def unchanged(text: str, confidence: float, notes: tuple[Note, ...] = ()) -> Sentence:
+def unchanged(text: str, confidence: float, notes: tuple[Note, ...] = (), *, align: bool) -> Sentence:
     """A text that stays, aligned word by word with itself."""
-    words = [found.span() for found in re.finditer(r"\S+", text)]
+    words = [found.span() for found in re.finditer(r"\S+", text)] if align else []
     return Sentence(text, text, confidence, links=tuple(zip(words, words, strict=True)), notes=notes)
 
 
-def without_words(segment: Segment) -> Sentence:
+def without_words(segment: Segment, align: bool) -> Sentence:
     """The sentence of a segment without words: numbers, addresses and the like need no translation."""
     kept = dict(zip(segment.protected.marks, segment.protected.kept, strict=True))
     text = "".join(kept.get(one, one) for one in segment.protected.text)
-    return unchanged(text, 1.0) if text == segment.text else Sentence(segment.text, text, 1.0)
+    return unchanged(text, 1.0, align=align) if text == segment.text else Sentence(segment.text, text, 1.0)
 
 
 def overlap(one: Span, other: Span) -> bool:

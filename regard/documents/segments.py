@@ -7,12 +7,13 @@ are placeholders. Between segments is only white space, which stays unchanged.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
+from regard.documents.formats.skeleton import paired
 from regard.documents.glossary import Glossary, Term
 from regard.documents.passage import Passage, Span
 from regard.documents.protect import Protected, in_groups, protect
@@ -20,11 +21,16 @@ from regard.documents.protect import spans as spans_to_protect
 from regard.documents.sentences import pieces_that_fit, sentences
 from regard.text.placeholders import PLACEHOLDERS
 
+MAX_PART = 30_000
+"""Characters: a longer passage is translated in parts, or memory would fill with their intermediate results."""
+PART_BORDER = 2000
+"""Characters at the end of a part, among which the end of a sentence is searched for."""
+TO_LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 MIN_ALL_CAPS_LETTERS = 6
 """A text in capitals with at least this many letters is lowered for the model, which was trained on few in capitals."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """The part of a passage that is translated at a time."""
 
@@ -82,6 +88,47 @@ class ProtectedSpans:
         """Whether a span has a character between `start` and `end`."""
         index = bisect_left(self._starts, end) - 1
         return index >= 0 and self.spans[index][1] > start
+
+
+def parts(passage: Passage, language: str | None) -> Iterator[Passage]:
+    """The passage in parts of limited length, each to the end of a sentence. A mark whose partner is in another part
+    becomes single."""
+    fixed = sorted(passage.fixed)
+    at = 0
+    while len(passage.text) - at > MAX_PART:
+        end = _part_end(passage.text, fixed, at + MAX_PART, language)
+        yield _part(passage, fixed, at, end)
+        at = end
+    yield _part(passage, fixed, at, len(passage.text)) if at else passage
+
+
+def _part_end(text: str, fixed: Sequence[Span], most: int, language: str | None) -> int:
+    """Before `most`, the end of a sentence, or else of a word."""
+    first = most - PART_BORDER
+    whole = text[first:most]
+    protected = ProtectedSpans(
+        [(start, end, "") for start, end in spans_to_protect(whole, _within(fixed, first, most))]
+    )
+    masked = _without_borders(whole, protected)
+    *_, last = sentences(masked, language)
+    if len(last) < len(whole):
+        return most - len(last)
+    words = TO_LAST_SPACE.match(masked)
+    return first + words.end() if words else most
+
+
+def _part(passage: Passage, fixed: Sequence[Span], start: int, end: int) -> Passage:
+    is_last = end == len(passage.text)
+    first = bisect_left(passage.marks, start, key=attrgetter("at"))
+    last = len(passage.marks) if is_last else bisect_left(passage.marks, end, key=attrgetter("at"))
+    marks = [replace(mark, at=mark.at - start) for mark in passage.marks[first:last]]
+    return Passage(passage.text[start:end], paired(marks, [""] * len(marks)), _within(fixed, start, end))
+
+
+def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    """The spans from `start` to `end`, counted from `start`; those that reach beyond are cut."""
+    first, last = bisect_right(spans, start, key=itemgetter(1)), bisect_left(spans, end, key=itemgetter(0))
+    return tuple((max(left, start) - start, min(right, end) - start) for left, right in spans[first:last])
 
 
 def segments(

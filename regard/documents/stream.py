@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from regard.cpu import threads
 from regard.documents.passage import Passage
-from regard.documents.result import Sentence, TranslationResult
+from regard.documents.result import Sentence, TranslationResult, joined
 from regard.documents.retry import Candidate, PivotCandidate, Search, Searching, without_words
-from regard.documents.segments import Segment
+from regard.documents.segments import Segment, parts
 from regard.inference.requests import Handle
 from regard.inference.scheduler import Scheduler
 from regard.text.tokenizer import check_text
@@ -35,6 +35,8 @@ MAX_AHEAD = 1024
 """Segments under way: enough to keep every core busy, few enough for memory to stay flat."""
 REMEMBERED = 2048
 """Segments whose outcome is kept, since texts repeat themselves: buttons, headings, names."""
+MAX_PARTS = 4
+"""Parts of a long passage under way: one has more segments than keep every core busy."""
 THREADS_FROM = 8
 """Searches under way from which on the scheduler gets threads of its own."""
 
@@ -46,20 +48,34 @@ class Work:
         self.searching = searching
         self.search: Search | None = None
         self.outcome: Candidate | PivotCandidate | None = None
+        self.sentence: Sentence | None = None
 
 
-class Entry:
-    """A passage that was added."""
+class Part:
+    """A passage, or a part of a long one, whose searches were begun."""
 
-    def __init__(self, passage: Passage, language: str | None) -> None:
-        self.passage, self.language = passage, language
+    def __init__(self, passage: Passage) -> None:
+        self.passage = passage
         self.segments: list[tuple[Segment, Work | None]] = []
         """Each segment with its work; None where it has no words to translate."""
-        self.result: TranslationResult | None = None
 
     @property
     def ready(self) -> bool:
-        return self.result is not None or all(work is None or work.outcome for _, work in self.segments)
+        return all(work is None or work.outcome for _, work in self.segments)
+
+
+class Entry:
+    """A passage that was added: parts not begun, parts under way, and the results of those before them."""
+
+    def __init__(self, passage: Passage, language: str | None) -> None:
+        self.passage, self.language = passage, language
+        self.pivot: str | None = None
+        self.parts: Iterator[Passage] = iter(())
+        self.begun_all = False
+        self.begun: deque[Part] = deque()
+        self.results: list[TranslationResult] = []
+        self.lengths: list[int] = []
+        """Of the source text of each."""
 
 
 class Searches:
@@ -117,6 +133,11 @@ class SentenceStream:
         self._searches = Searches(model)
         self._handles: deque[Handle] = deque()
 
+    @property
+    def full(self) -> bool:
+        """Whether results should be taken before more is added."""
+        return len(self._handles) >= MAX_AHEAD
+
     def add(self, text: str) -> None:
         self._handles.append(self._searches.begin(text, self._settings, self._to))
 
@@ -144,6 +165,8 @@ class TranslationStream:
         self._settings = translator.check(options)
         self._searches = Searches(translator.model)
         self._entries: deque[Entry] = deque()
+        self._later: deque[Entry] = deque()
+        """Those of the entries that are not all begun."""
         self._works: OrderedDict[object, Work] = OrderedDict()
         self._waiting: dict[Handle, Work] = {}
 
@@ -155,20 +178,42 @@ class TranslationStream:
     @property
     def full(self) -> bool:
         """Whether results should be taken before more is added."""
-        return len(self._searches) >= MAX_AHEAD or len(self._entries) >= 4 * MAX_AHEAD
+        return bool(self._later) or len(self._searches) >= MAX_AHEAD or len(self._entries) >= 4 * MAX_AHEAD
 
     def add(self, passage: Passage, *, language: str | None = None) -> None:
         """Begin a passage. `language` is its source language where the caller has detected it."""
         check_text(passage.text)
         translator, options = self._translator, self._options
-        language = language or translator.source_language(passage.text, options)
-        entry = Entry(passage, language)
-        entry.result, pivot = translator.route(passage, language, options)
-        if entry.result is None:
-            align = options.align or bool(passage.marks)
-            for segment in translator.segments(passage, language, options, pivot):
-                entry.segments.append((segment, self._work(segment, align, pivot)))
+        entry = Entry(passage, language or translator.source_language(passage.text, options))
+        result, entry.pivot = translator.route(passage, entry.language, options)
+        if result is None:
+            entry.parts = parts(passage, entry.language)
+            self._later.append(entry)
+        else:
+            entry.results.append(result)
+            entry.begun_all = True
         self._entries.append(entry)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin what was added, as long as there is room."""
+        while self._later and len(self._searches) < MAX_AHEAD:
+            entry = self._later[0]
+            self._settle(entry)
+            if len(entry.begun) >= MAX_PARTS:
+                return
+            if passage := next(entry.parts, None):
+                entry.begun.append(self._part(passage, entry))
+            else:
+                entry.begun_all = True
+                self._later.popleft()
+
+    def _part(self, passage: Passage, entry: Entry) -> Part:
+        part = Part(passage)
+        align = self._align(passage)
+        for segment in self._translator.segments(passage, entry.language, self._options, entry.pivot):
+            part.segments.append((segment, self._work(segment, align, entry.pivot)))
+        return part
 
     def _work(self, segment: Segment, align: bool, pivot: str | None) -> Work | None:
         if not segment.has_words:
@@ -203,22 +248,38 @@ class TranslationStream:
         for handle in self._searches.ended():
             self._advance(self._waiting.pop(handle), handle)
         ready = []
-        while self._entries and self._entries[0].ready:
-            ready.append(self._result(self._entries.popleft()))
+        self._begin()
+        while self._entries and self._settle(self._entries[0]):
+            entry = self._entries.popleft()
+            whole = len(entry.results) == 1
+            ready.append(entry.results[0] if whole else joined(entry.results, entry.lengths))
+            self._begin()
         return ready
 
-    def _result(self, entry: Entry) -> TranslationResult:
-        if entry.result is not None:
-            return entry.result
-        sentences = [self._sentence(segment, work) for segment, work in entry.segments]
-        parts = [segment for segment, _ in entry.segments]
-        return self._translator.assemble(entry.passage, parts, sentences, entry.language, self._options)
+    def _settle(self, entry: Entry) -> bool:
+        """Assemble the parts that are ready; whether all are."""
+        while entry.begun and entry.begun[0].ready:
+            part = entry.begun.popleft()
+            entry.results.append(self._result(part, entry.language))
+            entry.lengths.append(len(part.passage.text))
+        return entry.begun_all and not entry.begun
 
-    def _sentence(self, segment: Segment, work: Work | None) -> Sentence:
+    def _result(self, part: Part, language: str | None) -> TranslationResult:
+        align = self._align(part.passage)
+        sentences = [self._sentence(segment, work, align) for segment, work in part.segments]
+        found = [segment for segment, _ in part.segments]
+        return self._translator.assemble(part.passage, found, sentences, language, self._options)
+
+    def _sentence(self, segment: Segment, work: Work | None, align: bool) -> Sentence:
         if work is None:
-            return without_words(segment)
+            return without_words(segment, align)
         assert work.outcome is not None
-        return work.outcome.sentence(segment, self._options.min_confidence)
+        if work.sentence is None or work.sentence.source != segment.text:
+            work.sentence = work.outcome.sentence(segment, self._options.min_confidence)
+        return work.sentence
+
+    def _align(self, passage: Passage) -> bool:
+        return self._options.align or bool(passage.marks)
 
     def drain(self) -> Iterator[TranslationResult]:
         """All remaining results, as they become ready."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from regard.documents.document_translator import DocumentTranslator
 from regard.documents.options import TranslationOptions
-from regard.documents.passage import Document
+from regard.documents.passage import Document, Passage
 
 SAMPLE_CHARACTERS = 20_000
 """The beginning of a document from which its language is detected."""
@@ -36,15 +36,13 @@ def translate_document(
     if options.source is None:  # once for all of it: "Menu" or "Version" alone could be in any language
         sample = "\n".join(passage.text for passage in passages)[:SAMPLE_CHARACTERS]
         language = translator.source_language(sample, options)
-    results = []
+    translated: list[Passage] = []
+    sentences, confidence, kept = 0, 0.0, 0
     for result in translator.stream(passages, options, language=language):
-        results.append(result)
-        on_progress(len(results))
-    sentences = [sentence for result in results for sentence in result.sentences]
-    return TranslatedDocument(
-        document.render([result.passage for result in results]),
-        len(passages),
-        len(sentences),
-        sum(sentence.confidence for sentence in sentences) / max(len(sentences), 1),
-        sum(sentence.keeps_source for sentence in sentences),
-    )
+        translated.append(result.passage)  # not the result, which is many times as large
+        sentences += len(result.sentences)
+        confidence += sum(sentence.confidence for sentence in result.sentences)
+        kept += sum(sentence.keeps_source for sentence in result.sentences)
+        on_progress(len(translated))
+    text = document.render(translated)
+    return TranslatedDocument(text, len(passages), sentences, confidence / max(sentences, 1), kept)

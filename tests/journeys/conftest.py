@@ -1,6 +1,7 @@
 """Small models of every family, with tokenizers, in model directories."""
 
 import io
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,11 @@ def regard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.
 
     def run(*arguments: str | Path, stdin: str | bytes = "", code: int = 0) -> Done:
         given = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
-        returned = main([str(argument) for argument in arguments])
+        with tempfile.TemporaryFile() as file:
+            file.write(given)
+            file.seek(0)
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file, encoding="utf-8"))
+            returned = main([str(argument) for argument in arguments])
         out, err = (stream.decode() for stream in capfdbinary.readouterr())
         assert returned == code, f"{arguments}: {returned}\n{out}\n{err}"
         return Done(out, err)

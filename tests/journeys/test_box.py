@@ -147,7 +147,7 @@ def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:
     for code, said, *arguments in (
         (2, "no target language; choose de, en, fr", "translate", "I am here."),
         (2, "de, en, fr", "translate", "I am here.", "--to", "es"),
-        (2, "0 … 1", "translate", "x", "--to", "de", "--min-confidence", "7"),
+        (2, "at least 0 and at most 1", "translate", "x", "--to", "de", "--min-confidence", "7"),
         (2, "does not work with", "translate", "x", "--to", "de", "--min-confidence", "0.5", "--as-is"),
         (4, "x.srt", "translate-file", "x.srt", "-o", "y.srt", "--to", "de"),
         (2, "x.doc", "translate-file", "x.doc", "-o", "y.doc", "--to", "de"),

@@ -225,9 +225,9 @@ def test_a_lost_worker_stops_all_and_the_run_goes_on(tmp_path: Path) -> None:
 def test_a_run_that_failed_before_its_first_checkpoint_is_started_over(regard: Run, tmp_path: Path) -> None:
     """The name is free again for a corrected recipe, and the run is as if nothing had happened before."""
     brief = settings(*BRIEF[:4], "train.updates=2", "train.validate_every=2", "train.warmup=1")
-    failed = regard("train", RECIPE, "run", *brief, "--set", "data.max_tokens=2000", code=3)
-    assert "max_tokens" in failed.stderr
-    assert "max_tokens" in (tmp_path / "run" / "failed.txt").read_text()
+    failed = regard("train", RECIPE, "run", *brief, "--set", "data.longest_line=10", code=4)
+    assert "longest_line" in failed.stderr
+    assert "longest_line" in (tmp_path / "run" / "failed.txt").read_text()
     assert "start over: regard train RECIPE run" in regard("train", "--resume", "run", code=2).stderr
     again = regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400")
     assert "failed before its first checkpoint; starting over" in again.stderr

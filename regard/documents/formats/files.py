@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+from regard.documents.formats.encodings import codec_of
 from regard.documents.passage import Document
 from regard.errors import InputError, UsageError
 from regard.io import write_bytes
@@ -40,6 +41,8 @@ class Encoding:
     """What to do with characters that the encoding lacks."""
 
 
+MAX_BYTES = 100_000_000
+"""The largest file; a document is in memory as a whole."""
 UTF_8 = Encoding("utf-8")
 WITH_BYTE_ORDER_MARK = [
     Encoding("utf-8", codecs.BOM_UTF8),
@@ -56,7 +59,6 @@ DECLARATIONS: dict[Format, re.Pattern[bytes]] = {
     "po": re.compile(rb'Content-Type:[^"\n]{0,200}?charset=([\w.:-]++)', re.IGNORECASE),
 }
 """How a file declares its encoding."""
-ASCII = bytes(range(128))
 WINDOWS = re.compile(rb"[\x80-\x9f]")
 """Characters in windows-1252; in ISO-8859-1, which is often declared instead, controls that no text has."""
 
@@ -88,10 +90,7 @@ def parse(text: str, format: Format, *, source: str | None, target: str | None) 
 
 def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
     """The text without its byte order mark, and the encoding for `write_text`. Default format: from the file's name."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    raw = read_bytes(path, MAX_BYTES)
     format = format or _named(path)
     declared = _declared(raw, DECLARATIONS[format]) if format in DECLARATIONS else UTF_8
     encoding = next((marked for marked in WITH_BYTE_ORDER_MARK if raw.startswith(marked.mark)), declared)
@@ -110,23 +109,36 @@ def read_text(path: Path, format: Format | None = None) -> tuple[str, Encoding]:
     return text, UTF_8 if format == "po" and not encoding.mark else encoding
 
 
+def read_bytes(path: Path, most: int) -> bytes:
+    """All of a file or a pipe, which may be endless."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(most + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if len(raw) > most:
+        raise InputError(f"{path}: is larger than {most // 10**6} MB; divide it into several files")
+    return raw
+
+
 def _declared(raw: bytes, declaration: re.Pattern[bytes]) -> Encoding:
-    """The declared encoding, if it is known and a superset of ASCII, in which the declaration was just read. Valid
-    UTF-8 beyond ASCII is UTF-8 whatever is declared: nothing else looks like it."""
+    """The declared encoding, if it is one of the web's. Valid UTF-8 beyond ASCII is UTF-8 whatever is declared: nothing
+    else looks like it."""
     found = declaration.search(raw)
-    codec = found[1].decode("ascii") if found else ""
-    if _decoded(ASCII, codec) != _decoded(ASCII, "ascii") or (not raw.isascii() and _decoded(raw, "utf-8") is not None):
+    codec = codec_of(found[1].decode("ascii")) if found else None
+    if codec is None or (not raw.isascii() and _is_utf_8(raw)):
         return UTF_8
-    if codecs.lookup(codec).name == "iso8859-1" and WINDOWS.search(raw):
+    if codec == "iso8859-1" and WINDOWS.search(raw):
         codec = "windows-1252"
     return Encoding(codec, missing="xmlcharrefreplace")
 
 
-def _decoded(raw: bytes, codec: str) -> str | None:
+def _is_utf_8(raw: bytes) -> bool:
     try:
-        return raw.decode(codec)
-    except (LookupError, UnicodeError):
-        return None
+        raw.decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def write_text(path: Path, text: str, encoding: Encoding = UTF_8) -> None:

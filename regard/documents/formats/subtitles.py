@@ -174,7 +174,7 @@ def _has_text(content: str, syntax: Syntax) -> bool:
 
 def _add_turn(run: Sequence[Line], turns: list[Turn], syntax: Syntax, grows: bool, end: str) -> list[str | int]:
     """The pieces of a run; adds its turn to `turns`."""
-    if not _has_text(run[0][0], syntax):
+    if not _has_text(_joined(run), syntax):  # what one line has as text, two may have as a tag
         return [_joined(run)]
     last_end = run[-1][1]
     raw = _joined(run).removesuffix(last_end)

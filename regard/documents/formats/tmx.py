@@ -244,7 +244,7 @@ def _characters(token: re.Match[str]) -> str:
         return token[0]
     if token[0] in ENTITIES:
         return ENTITIES[token[0]]
-    digits = token[0][2:-1]
+    digits = token[0][2:-1].lstrip("0")  # the parser allows any number of them, int() does not
     return chr(int(digits[1:], 16) if digits.startswith("x") else int(digits))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.documents.formats.encodings import LABELS
 from regard.documents.formats.files import FORMATS, UTF_8, Encoding, Format, format_of, parse, read_text, write_text
 from regard.errors import InputError, OutputError, UsageError
 
@@ -97,6 +98,59 @@ def test_what_is_utf_8_is_that_whatever_it_declares(name: str, codec: str, tmp_p
     whole = (PAGE if name == "a.html" else MEMORY).format(codec)
     (tmp_path / name).write_bytes(whole.encode())
     assert read_text(tmp_path / name)[0] == whole
+
+
+HIDDEN = {  # what Python would make a tag of
+    "unicode_escape": r"\x3cscript\x3e",
+    "raw_unicode_escape": r"\u003cscript\u003e",
+    "utf-7": "+ADw-script+AD4-",
+    "iso-2022-jp": "\x1b(B<\x1b(J",
+    "hz": "~~",
+    "idna": "x",
+    "punycode": "x",
+    "utf_8_sig": "x",
+    "undefined": "x",
+    "rot13": "<fpevcg>",
+    "mbcs": "x",
+    "string_escape": "x",
+}
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.xhtml", "a.tmx", "a.po"])
+@pytest.mark.parametrize("codec", HIDDEN)
+def test_what_is_no_encoding_of_the_web_is_not_obeyed(name: str, codec: str, tmp_path: Path) -> None:
+    whole = {"a.html": PAGE, "a.xhtml": MEMORY, "a.tmx": MEMORY, "a.po": CATALOG}[name].replace("é", HIDDEN[codec])
+    (tmp_path / name).write_bytes(whole.format(codec).encode())
+    text, encoding = read_text(tmp_path / name)
+    assert (text, encoding) == (whole.format(codec), UTF_8)
+
+
+def test_every_encoding_is_a_superset_of_ascii() -> None:
+    """The declaration was read as ASCII; and markup must stay what it is."""
+    ascii = bytes(range(128))
+    for codec in LABELS:
+        assert ascii.decode(codec) == ascii.decode("ascii"), codec
+        assert ascii.decode("ascii").encode(codec) == ascii, codec
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("Shift_JIS", "表示"),
+        ("gb2312", "你好"),
+        ("Big5", "你好"),
+        ("EUC-KR", "안녕"),
+        ("koi8-r", "мир"),
+        ("euc-jp", "日本語の表"),
+    ],
+)
+def test_the_encodings_of_the_east(label: str, text: str, tmp_path: Path) -> None:
+    whole = PAGE.format(label).replace("é", text)
+    (tmp_path / "a.html").write_bytes(whole.encode(label))
+    found, encoding = read_text(tmp_path / "a.html")
+    assert found == whole
+    write_text(tmp_path / "a.html", found, encoding)
+    assert (tmp_path / "a.html").read_bytes() == whole.encode(label)
 
 
 def test_ascii_is_written_as_it_is_declared(tmp_path: Path) -> None:

@@ -279,6 +279,8 @@ PARTS = [
     said=st.text(),
 )
 @example("- \n-", "", "")
+@example("{\\a\n8}", "", "")
+@example("<i\na>", "WEBVTT\n\n", "")
 def test_any_text_comes_back(text: str, head: str, said: str) -> None:
     whole = f"{head}00:00:01,000 --> 00:00:02,000\n{text}"
     document = parse(whole)

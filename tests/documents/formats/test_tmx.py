@@ -176,6 +176,17 @@ def test_a_broken_file_names_the_line(text: str, line: int) -> None:
         parse(text, "en", "de")
 
 
+@pytest.mark.parametrize("number", ["0" * 5000 + "65", "x" + "0" * 5000 + "41", "0" * 3 + "65", "x41"])
+def test_a_number_may_have_many_digits(number: str) -> None:
+    assert parse(one(f"A &#{number};"), "en", "de").passages == [Passage("A A")]
+
+
+@pytest.mark.parametrize("number", ["0", "x0", "1", "-1", "x110000", "xD800", "xFFFF", "9" * 5000, "x", "", "0" * 5000])
+def test_a_number_of_no_character(number: str) -> None:
+    with pytest.raises(InputError, match=r"^line 1: is not well-formed XML [^\n]+$"):
+        parse(one(f"A &#{number};"), "en", "de")
+
+
 def test_entities_are_not_multiplied() -> None:
     entities = '<!ENTITY a0 "ha">' + "".join(f'<!ENTITY a{n} "&a{n - 1};&a{n - 1};">' for n in range(1, 60))
     with pytest.raises(InputError, match="entity a0"):
