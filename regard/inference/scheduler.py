@@ -221,7 +221,11 @@ class Scheduler:
 
     def _serve(self, share: int) -> None:
         threads.set_share(share)
-        self.wait_for(lambda: self._closing)
+        try:
+            self.wait_for(lambda: self._closing)
+        except BaseException as error:
+            self._drop_all(error)  # whoever waits for a result must not wait for a thread that is gone
+            raise
 
     def close(self) -> None:
         """End the scheduler's threads. Requests that wait or are under way are cancelled."""
@@ -231,14 +235,22 @@ class Scheduler:
         for thread in self._threads:
             thread.join()
         self._threads = []
-        closed = Cancelled("the scheduler was closed")
-        for lane in self._lanes:
-            for slot in lane.idle:
-                self._finish(slot, [(handle, None, closed) for handle in slot.worker.handles])
-                slot.worker.close()
-            lane.idle.clear()
-            while lane.queue:
-                self._leave(lane.queue.pop(), None, closed)
+        self._drop_all(Cancelled("the scheduler was closed"))
+
+    def _drop_all(self, reason: BaseException) -> None:
+        """End the requests that wait, and those under way that no thread is working on."""
+        with self.changed:
+            for lane in (self._whole, self._steps):
+                for slot in lane.idle:
+                    self._drop(slot, reason)
+                lane.idle.clear()
+                while lane.queue:
+                    self._leave(lane.queue.pop(), None, reason)
+            self.changed.notify_all()
+
+    def _drop(self, slot: Slot, reason: BaseException) -> None:
+        self._finish(slot, [(handle, None, reason) for handle in slot.worker.handles if not handle.done])
+        slot.worker.close()
 
     # ---- turns ----
 
@@ -253,13 +265,17 @@ class Scheduler:
                 return
             with self.changed:
                 slot = self._acquire() if works else None
+                busy = len(self._whole.busy) + len(self._steps.busy)
                 if slot is None and not done():
                     news.wait(left)
             if slot is not None:
-                if self._threads:  # whoever works alone has all cores
-                    threads.set_native_share(max(1, self._cores // sum(len(lane.busy) for lane in self._lanes)))
                 try:
+                    if self._threads:  # whoever works alone has all cores
+                        threads.set_native_share(max(1, self._cores // busy))
                     self._turn(slot)
+                except BaseException as error:
+                    self._drop(slot, error)
+                    raise
                 finally:
                     self._release(slot)
 
