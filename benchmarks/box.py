@@ -26,7 +26,7 @@ from regard.evaluation.metrics import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
 from regard.weights.checksums import refresh
-from regard.weights.directory import CARD, Card
+from regard.weights.model_directory import CARD, Card
 from regard.weights.quantize import quantize
 
 PUBLISHED = {"en-de": "44.7", "de-en": "52.7", "en-fr": "53.2", "fr-en": "59.8"}
@@ -110,7 +110,7 @@ def card(rows: list[dict[str, str]], errors: dict[str, float]) -> Card:
         pairs=tuple(row["pair"] for row in rows),
         data=(
             "Sentence pairs of Tatoeba (tatoeba.org) by its contributors, CC-BY 2.0 FR, packed by manythings.org/anki",
-            "divided by English sentence; no sentence of the test is on either side of training (recipes/box.toml)",
+            "split by English sentence; no test sentence occurs in training, on either side (recipes/box.toml)",
         ),
         licence="Apache-2.0 for the weights; the data is CC-BY 2.0 FR, attribution above",
         figures=tuple(rows),

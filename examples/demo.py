@@ -45,13 +45,13 @@ def show_translations(box: DocumentTranslator) -> None:
         table.add_column(name, justify="right" if name else "left", header_style="dim")
     for text, to in SENTENCES:
         result = box.translate(text, to=to)
-        table.add_row(Text(text), coloured(result), f"{result.confidence:.2f}")
+        table.add_row(Text(text), colored(result), f"{result.confidence:.2f}")
     console.print(table)
     console.print(Text("   green: confident, yellow: less so, red: doubtful\n", style="dim"))
 
 
-def coloured(result: TranslationResult) -> Text:
-    """Each word in the colour of its confidence."""
+def colored(result: TranslationResult) -> Text:
+    """Each word in the color of its confidence."""
     text = Text(result.text)
     end = 0
     for word in (word for sentence in result.sentences for word in sentence.words):

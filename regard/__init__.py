@@ -1,4 +1,4 @@
-"""A complete Transformer in one package: train it, run it fast, serve it, look inside it.
+"""A complete Transformer in one Python package: translate, train, and look inside, on your own machine.
 
 text -> tokens -> embeddings + positions -> [ the block ] x N -> logits -> search -> tokens -> text
         text/     blocks/                    blocks/  models/     models/   decoding/  text/
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.blocks.trace import Trace
     from regard.decoding.settings import SearchSettings
     from regard.documents.document_translator import DocumentTranslator, load_translator, translate
-    from regard.documents.glossary import Glossary
+    from regard.documents.glossary import Glossary, Term
     from regard.documents.result import TranslationResult
     from regard.errors import RegardError
     from regard.tasks.base import Model
@@ -34,6 +34,7 @@ __all__ = [
     "Model",
     "RegardError",
     "SearchSettings",
+    "Term",
     "Trace",
     "TranslationResult",
     "load",
@@ -49,6 +50,7 @@ _HOMES = {
     "Model": "regard.tasks.base",
     "RegardError": "regard.errors",
     "SearchSettings": "regard.decoding.settings",
+    "Term": "regard.documents.glossary",
     "Trace": "regard.blocks.trace",
     "TranslationResult": "regard.documents.result",
     "load": "regard.tasks.load",

@@ -14,13 +14,14 @@ import errno
 import functools
 import json
 import math
+import operator
 import os
 import re
 import stat
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -46,7 +47,7 @@ SYNONYMS = {
     "accumulate": "gradient_accumulation_steps accum_count update_freq batch_multiplier",
     "warmup": "warmup_steps warmup_updates num_warmup_steps warmup_iters lr_warmup",
     "schedule": "lr_scheduler lr_scheduler_type scheduler scheduling",
-    "clip": "grad_clip max_norm max_grad_norm clip_norm clip_grad_norm",
+    "clip": "grad_clip gradient_clipping gradient_clip_val max_norm max_grad_norm clip_norm clip_grad_norm",
     "betas": "adam_betas beta1 beta2",
     "eps": "adam_eps adam_epsilon epsilon",
     "weight_decay": "l2 l2_decay",
@@ -65,32 +66,38 @@ SYNONYMS = {
     "inner": "d_ff ffn_dim ff_size intermediate_size dim_feedforward ffn_embed_dim",
     "layers": "n_layer n_layers num_layers num_hidden_layers depth",
     "encoder_layers": "n_layer n_layers num_layers num_hidden_layers layers depth enc_layers num_encoder_layers",
-    "decoder_layers": "dec_layers num_decoder_layers",
+    "decoder_layers": "n_layer n_layers num_layers num_hidden_layers layers depth dec_layers num_decoder_layers",
+    "kind": "type algorithm",
     "vocab": "vocab_size n_vocab num_merges",
     "context": "block_size max_length max_position_embeddings n_positions max_seq_len",
     "norm_first": "pre_norm normalize_before",
     "beam": "beam_size num_beams",
+    "n_best": "num_return_sequences",
+    "temperature": "do_sample",
+    "max_tokens": "max_new max_new_tokens max_length max_len max_decode_length",
+    "min_tokens": "min_new min_new_tokens min_length min_len",
     "length_penalty": "lenpen alpha",
 }
 """Our key -> what other toolkits call it. Spelling alone would suggest 'eps' for 'epochs'."""
 
 
 def from_table(kind: type[Settings], raw: Mapping[str, Any], where: str) -> Settings:
-    """Fill the dataclass `kind` from a table; every message begins with `where` (a file, a table)."""
+    """Fill the dataclass `kind` from a table; every message begins with `where`: a file, a file and its [table]."""
     hints = _hints(typing.cast(Any, kind))
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
+    fields = setting_fields(typing.cast(Any, kind))
+    here = where if where.endswith("]") else f"{where}:"
     for key in raw:
         if key not in fields:
-            raise ConfigError(f"{where}: unknown key '{key}'{did_you_mean(key, fields)}")
+            raise ConfigError(f"{here} unknown key '{key}'{did_you_mean(key, fields)}")
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in raw:
-            raise ConfigError(f"{where}: key '{name}' is missing")
-    values = {key: _value(hints[key], value, f"{where}: '{key}'") for key, value in raw.items()}
+            raise ConfigError(f"{here} key '{name}' is missing")
+    values = {key: _value(hints[key], value, here, key) for key, value in raw.items()}
     try:
         return kind(**values)
     except ConfigError as error:  # from __post_init__, which does not know the file
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{here} {error}") from None
 
 
 def to_table(settings: Any) -> dict[str, Any]:
@@ -133,7 +140,7 @@ def open_file(path: Path) -> Iterator[BufferedReader]:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most so many bytes; an OSError otherwise."""
+    """The content of a regular file of at most `most` bytes; an OSError otherwise."""
     with open_file(path) as file:
         content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)  # one more: it may have grown
     if len(content) > most:
@@ -146,17 +153,55 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """' - did you mean 'x'?' if a known word has the same meaning or a similar spelling, or else ''."""
+    """' - did you mean 'x'?' if known words have the same meaning or a similar spelling, or else ''."""
     words = list(known)
-    same = [key for key in words if word.lower() in SYNONYMS.get(key, "").split()]
-    near = same or difflib.get_close_matches(word, words, n=1)
-    return f" - did you mean '{near[0]}'?" if near else ""
+    near = synonyms(word, words) or difflib.get_close_matches(word, words, n=1)
+    return suggestion([f"'{one}'" for one in near])
+
+
+def suggestion(places: Sequence[str]) -> str:
+    return f" - did you mean {' or '.join(places)}?" if places else ""
+
+
+def synonyms(word: str, known: Iterable[str]) -> list[str]:
+    """The known words that other toolkits call `word`."""
+    return [key for key in known if word.lower() in SYNONYMS.get(key, "").split()]
+
+
+def check_range(
+    name: str,
+    value: float | None,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> None:
+    """Raise ConfigError for a number out of range; NaN is in no range, None in all."""
+    bounds = [
+        (bound, word, holds)
+        for bound, word, holds in (
+            (least, "at least", operator.ge),
+            (above, "above", operator.gt),
+            (most, "at most", operator.le),
+            (below, "below", operator.lt),
+        )
+        if bound is not None
+    ]
+    if value is not None and not all(holds(value, bound) for bound, _, holds in bounds):
+        wanted = " and ".join(f"{word} {bound:,}" for bound, word, _ in bounds)
+        raise ConfigError(f"{name} must be {wanted}, not {value:,}")
 
 
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
     """Cached per class: every search reads its options, and this would be most of the time."""
     return typing.get_type_hints(kind)
+
+
+@functools.cache
+def setting_fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(kind) if field.init}
 
 
 def one_of(value: str, known: Iterable[str], what: str) -> None:
@@ -210,16 +255,17 @@ def _load(path: Path, parse: Callable[[str], Any], language: str, most: int) -> 
     return raw
 
 
-def _value(hint: Any, value: Any, where: str) -> Any:
+def _value(hint: Any, value: Any, here: str, key: str) -> Any:
     """Check one value against its type hint; convert lists to tuples and tables to dataclasses."""
+    where = f"{here} '{key}'"
     if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
-        raise ConfigError(f"{where} is too large")
+        raise ConfigError(f"{where} must be a number of at most {MAX_DIGITS} digits")
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
         (hint,) = (argument for argument in arguments if argument is not type(None))
-        return _value(hint, value, where)
+        return _value(hint, value, here, key)
     if origin is Literal:
         if value not in arguments:
             near = did_you_mean(str(value), map(str, arguments))
@@ -228,17 +274,17 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
-        return tuple(_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+        return tuple(_value(arguments[0], item, here, f"{key}[{i}]") for i, item in enumerate(value))
     if origin is dict:  # a table whose keys the caller checks
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")
         if arguments[1] in (Any, object):
             return dict(value)
-        return {key: _value(arguments[1], item, f"{where}: '{key}'") for key, item in value.items()}
+        return {name: _value(arguments[1], item, _inside(here, key), name) for name, item in value.items()}
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where} must be a table, not {value!r}")
-        return from_table(typing.cast(type, hint), value, where)
+        return from_table(typing.cast(type, hint), value, _inside(here, key))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -246,6 +292,11 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{where} must be {_type_name(hint)}, not {value!r}")
     return value
+
+
+def _inside(here: str, key: str) -> str:
+    """The place of a table within another: 'recipe.toml: [data]' and split -> 'recipe.toml: [data.split]'."""
+    return f"{here[:-1]}.{key}]" if here.endswith("]") else f"{here} [{key}]"
 
 
 def _table_value(value: Any) -> Any:

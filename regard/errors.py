@@ -26,7 +26,7 @@ import re
 MAX_MESSAGE = 1000
 """Characters."""
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What moves the cursor, ends a line, reverses the reading order, or is no character."""
+"""What moves the cursor, ends a line, reverses the reading order, or does not stand for a character."""
 
 
 def printable(text: str, most: int = MAX_MESSAGE) -> str:

@@ -5,6 +5,7 @@
     with atomic_file(path) as draft:    a file that a library writes: it is given the path `draft`
     with new_directory(path) as draft:  a directory to fill; with replace=True it takes the place of an old one
     create(draft / name)                a binary file inside such a directory
+    set_aside(directory, name)          another name, for a directory that is damaged
     remove_drafts(folder)               what killed processes left, in a folder that this process alone uses
 
 Everything is written under a temporary name in the same folder, flushed to disk, then renamed; the folder is flushed
@@ -115,6 +116,15 @@ def _moved_away(path: Path) -> Iterator[None]:
 def create(path: Path) -> BinaryIO:
     """Open a new binary file inside the draft of `new_directory`, which makes it appear atomically."""
     return path.open("xb")
+
+
+def set_aside(directory: Path, name: str) -> None:
+    """Rename a directory; an earlier one of the new name is removed."""
+    aside = directory.with_name(name)
+    with _output_error(directory):
+        shutil.rmtree(aside, ignore_errors=True)
+        directory.rename(aside)
+        _sync(aside.parent)
 
 
 def remove_drafts(folder: Path) -> None:

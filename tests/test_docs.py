@@ -3,14 +3,20 @@
 The blocks of a page run in order, in one folder. Numbers may differ in the last digits, words may not.
 """
 
+import dataclasses
 import itertools
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from regard.config import to_table
+from regard.training.settings import TrainSettings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -18,6 +24,7 @@ LINKED = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchm
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+")
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+NAMED_LINK = re.compile(r"\[`?([^]`]+\.(?:py|md|c|h|toml|json))`?\]\(([^)#:]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -102,6 +109,44 @@ def test_links_lead_somewhere(page: Path) -> None:
         there = page.parent / target if target else page
         assert there.exists(), target
         assert not anchor or there.suffix != ".md" or anchor in anchors(there), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+def test_links_that_are_file_names_are_those_of_their_targets(page: Path) -> None:
+    for text, target in NAMED_LINK.findall(page.read_text(encoding="utf-8")):
+        assert Path(text).name == Path(target).name, text
+
+
+@pytest.mark.parametrize("page", [*LINKED, *sorted((ROOT / "recipes").glob("*.toml"))], ids=lambda page: page.name)
+def test_python_files_that_a_page_names_exist(page: Path) -> None:
+    """Pages of results and changes speak of the past."""
+    if page.name in ("HISTORY.md", "CHANGELOG.md"):
+        return
+    names = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
+    for name in re.findall(r"[\w/]*\w\.py\b", page.read_text(encoding="utf-8")):
+        assert Path(name).name in names | {"NAME.py"}, name
+
+
+def test_the_changelog_names_modules_that_exist() -> None:
+    """The right column of its tables: `regard.cpu.{device, machine}`, `regard.load_translator()`."""
+    rows = re.findall(r"^\|.*\|(.*)\|$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = [name.removesuffix("()") for row in rows for name in re.findall(r"`(regard\.[^`]*)`", row)]
+    assert len(named) > 20
+    for name in named:
+        stem, _, ends = name.rstrip("}").partition("{")
+        for end in re.split(", | and ", ends):
+            pkgutil.resolve_name(stem + end)
+
+
+def test_the_train_table_is_that_of_the_settings() -> None:
+    """docs/training.md: every key of [train], in order, with its default."""
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\| ..", page.split("## The [train] table", 1)[1], re.MULTILINE)
+    found = {
+        key: tomllib.loads(f"value = {cell}")["value"] for key, cell in ((k, c.strip(" `")) for k, c in rows) if cell
+    }
+    assert [key for key, _ in rows] == [field.name for field in dataclasses.fields(TrainSettings)]
+    assert {"updates": 1} | found == to_table(TrainSettings(updates=1))
 
 
 def test_every_folder_has_a_page() -> None:

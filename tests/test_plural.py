@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.plural import counted
+from regard.plural import counted, with_article
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,7 @@ from regard.plural import counted
 )
 def test_counted(number: int, things: tuple[str, ...], expected: str) -> None:
     assert counted(number, *things) == expected
+
+
+def test_the_article_fits() -> None:
+    assert (with_article("encoder"), with_article("decoder")) == ("an encoder", "a decoder")

@@ -1,6 +1,7 @@
 """The outside surface: what is public, and how fast the door opens."""
 
 import dataclasses
+import importlib.metadata
 import inspect
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 import regard
 from regard.decoding.settings import SearchOptions, SearchSettings
+from regard.tasks.translation import Translation, TranslationModel
 
 
 def test_public_names() -> None:
@@ -20,6 +22,13 @@ def test_public_names() -> None:
     for name in regard.__all__:
         assert getattr(regard, name).__name__ == name
         assert inspect.getdoc(getattr(regard, name)), f"{name} has no docstring"
+
+
+def test_one_sentence_describes_the_package() -> None:
+    description = importlib.metadata.metadata("regard")["Summary"]
+    shown = " ".join(run("-m", "regard", "--help").stdout.split())
+    assert (regard.__doc__ or "").splitlines()[0] == description
+    assert description in shown
 
 
 def test_one_line_translates() -> None:
@@ -36,6 +45,18 @@ def test_the_box_loads_by_name() -> None:
 def test_help_of_load_teaches() -> None:
     text = inspect.getdoc(regard.load) or ""
     assert all(word in text for word in ("box", "device", "dtype", "Hugging Face", "TranslationModel", ">>> "))
+
+
+def test_help_of_translations_says_what_it_returns() -> None:
+    text = inspect.getdoc(TranslationModel.translations) or ""
+    fields = [field.name for field in dataclasses.fields(Translation) if field.repr]
+    assert all(word in text for word in ("to:", "align:", "Returns:", "best first", ">>> ", *fields))
+
+
+def test_help_explains_every_search_setting() -> None:
+    text = inspect.getdoc(SearchSettings) or ""
+    for field in dataclasses.fields(SearchSettings):
+        assert re.search(rf"^{field.name} +[A-Z]", text, re.MULTILINE), field.name
 
 
 @pytest.mark.parametrize(

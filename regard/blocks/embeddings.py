@@ -6,7 +6,7 @@
     Learned         positions as a trained table (BERT, GPT-2, ViT)
     TextEmbedding   tokens + segments + positions: what the first block reads
 
-Here are the positions that are added to the embeddings. Rotary and ALiBi act inside attention: positions.py.
+Here are positions added to the embeddings. Rotary and ALiBi act inside attention: positions.py.
 
 B batch  L length  D width  C channels  Y X image height and width  P patches
 """

@@ -1,9 +1,9 @@
 """Int8 matrices: a quarter of the memory, for linear layers and embeddings that give nearly the same results.
 
-Each output has its own scale, found when the weights are quantised. Each input row has its own scale and zero point,
+Each output has its own scale, found when the weights are quantized. Each input row has its own scale and zero point,
 from its minimum and maximum, found as it comes. The sums are integers and exact, so a row's result does not depend on
 the rows beside it: torch's float32 product of the integers is exact, and so are the native kernels
-(inference/native_linear.py), which give the same numbers. For inference only.
+(inference/native_int8.py), which give the same numbers. For inference only.
 
 R rows  D width  N outputs
 """
@@ -11,9 +11,9 @@ R rows  D width  N outputs
 import torch
 from torch import Tensor, nn
 
-QMAX = 64
+WEIGHT_MAX = 64
 """Weights are in -64 … 64."""
-LEVELS = 127
+INPUT_MAX = 127
 """Inputs are in 0 … 127. Without VNNI, four products are added in 16 bits: 4 x 127 x 64 fits."""
 
 
@@ -34,7 +34,7 @@ class Int8Matrix(nn.Module):
         matrix = cls(*weight_ND.shape)
         if not weight_ND.is_meta:
             weight_ND = weight_ND.detach().float()
-            matrix.scale = weight_ND.abs().amax(1).clamp(min=1e-12) / QMAX
+            matrix.scale = weight_ND.abs().amax(1).clamp(min=1e-12) / WEIGHT_MAX
             matrix.whole = (weight_ND / matrix.scale[:, None]).round().to(torch.int8)
         return matrix
 
@@ -62,10 +62,10 @@ class Int8Linear(nn.Module):
         """-> (R, N)"""
         low_R1 = x_RD.amin(1, keepdim=True).clamp(max=0.0)
         range_R1 = x_RD.amax(1, keepdim=True).clamp(min=0.0) - low_R1
-        scale_R1 = torch.where(range_R1 > 0, range_R1 / LEVELS, 1.0)
+        scale_R1 = torch.where(range_R1 > 0, range_R1 / INPUT_MAX, 1.0)
         inverse_R1 = 1.0 / scale_R1
         zero_R1 = (-low_R1 * inverse_R1).round()
-        q_RD = ((x_RD * inverse_R1).round() + zero_R1).clamp(0, LEVELS) - zero_R1
+        q_RD = ((x_RD * inverse_R1).round() + zero_R1).clamp(0, INPUT_MAX) - zero_R1
         out_RN = (q_RD @ self.weight.whole.T.float()) * scale_R1 * self.weight.scale
         return out_RN if self.bias is None else out_RN + self.bias
 

@@ -23,8 +23,8 @@ Examples:
 )
 @click.argument("sources", type=options.PATH, nargs=-1, required=True)
 @click.argument("destination", type=options.PATH)
-@click.option("--last", type=click.IntRange(1), help="Average the last N validated checkpoints.")
-@click.option("--best", type=click.IntRange(1), help="Average the best N validated checkpoints.")
+@click.option("--last", type=options.COUNT, metavar="N", help="Average the last N validated checkpoints.")
+@click.option("--best", type=options.COUNT, metavar="N", help="Average the best N validated checkpoints.")
 def command(sources: tuple[Path, ...], destination: Path, last: int | None, best: int | None) -> None:
     """Average several checkpoints of a run, or several models fine-tuned from the same one, into a new model directory
     DESTINATION."""

@@ -64,7 +64,9 @@ class Arguments:
         if self.other_file is not None and self.other_model is not None:
             raise UsageError("give --compare or --compare-model, not both")
         if self.hypotheses is not None:
-            given = [options.option_name(name) for name, value in self.search.items() if value is not None]
+            given = [
+                options.option_name(name) for name, value in {**self.search, "to": self.to}.items() if value is not None
+            ]
             if given and self.other_model is None:
                 raise UsageError(f"{given[0]} needs a model that translates; it does not go with --hypotheses")
             if self.output is not None:
@@ -201,7 +203,7 @@ def load(directory: Path, arguments: Arguments) -> "TranslationModel":
     from regard.evaluation.translate_test_set import require_translation_model
 
     model = require_translation_model(options.load(directory, arguments.device))
-    options.require_target_language(model, arguments.to)
+    model.require_target_language(arguments.to)
     return model
 
 

@@ -19,7 +19,7 @@ Example:
 @options.model_option
 @options.device_option
 @options.json_option
-@click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Candidates per mask.")
+@click.option("--top", default=5, show_default=True, type=options.COUNT, metavar="N", help="Candidates per mask.")
 def command(text: str, directory: Path, device: str, as_json: bool, top: int) -> None:
     """Print the likeliest tokens for each mask in TEXT."""
     masks = options.load(directory, device).fill(text, top=top)

@@ -12,7 +12,7 @@ from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.tasks.base import Model
-    from regard.weights.directory import Card
+    from regard.weights.model_directory import Card
 
 MAX_PROBLEMS = 10
 """Files that do not match their hash, in the output."""
@@ -32,7 +32,7 @@ Examples:
 def command(directory: Path, as_json: bool) -> None:
     """Show a model's family, settings, parameters by part, memory and tokenizer, and verify its hashes."""
     from regard.weights.checksums import SHA256SUMS, verify
-    from regard.weights.directory import Card
+    from regard.weights.model_directory import Card
 
     model = options.load(directory, "cpu")
     about = describe(model)
@@ -63,7 +63,7 @@ def command(directory: Path, as_json: bool) -> None:
 
 def show_card(card: "Card") -> None:
     """Print the model card."""
-    rows = [("for", card.about), *(("data", line) for line in card.data), ("licence", card.licence)]
+    rows = [("for", card.about), *(("data", line) for line in card.data), ("license", card.licence)]
     output.table([*rows, *(("limits", line) for line in card.limits)], title=card.name)
     output.echo()
     if card.figures:

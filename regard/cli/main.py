@@ -1,6 +1,6 @@
 """regard VERB …: find the verb, run it, turn an error into one line and an exit code.
 
-Neither `regard --help` nor a misspelt verb nor shell completion imports torch: the verbs are a table here and modules
+Neither `regard --help` nor a misspelled verb nor shell completion imports torch: the verbs are a table here and modules
 elsewhere.
 """
 
@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -99,7 +99,7 @@ class Verbs(click.Group):
 )
 @click.version_option(package_name="regard", message="regard %(version)s")
 def regard() -> None:
-    """A complete Transformer in one Python package: train it, run it, look inside it."""
+    """A complete Transformer in one Python package: translate, train, and look inside, on your own machine."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -111,24 +111,24 @@ def main(arguments: list[str] | None = None) -> int:
         code = regard.main(arguments or ["--help"], prog_name="regard", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        output.error(error.format_message())
-        return 2
+        return failed(error.format_message(), 2)
     except RegardError as error:
-        output.error(str(error))
-        return error.exit_code
+        return failed(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        output.error("stopped")
-        return 130
+        return failed("stopped", 130)
     except OSError as error:  # a full disk, a missing permission: not an error in regard
-        output.error(f"{error.filename or 'the output'}: {error.strerror or error}")
-        return OutputError.exit_code
+        return failed(f"{error.filename or 'the output'}: {error.strerror or error}", OutputError.exit_code)
     except Exception as error:
         if os.environ.get("REGARD_DEBUG"):
             traceback.print_exc()
-        output.error(
-            f"this is a bug in regard: {type(error).__name__}: {one_line(error)} (REGARD_DEBUG=1 prints the traceback)"
-        )
-        return 70
+        problem = f"{type(error).__name__}: {one_line(error)}"
+        return failed(f"this is a bug in regard: {problem} (REGARD_DEBUG=1 prints the traceback)", 70)
+
+
+def failed(message: str, code: int) -> int:
+    with suppress(OSError):  # the disk that standard error goes to may be full, too
+        output.error(message)
+    return code
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ import click
 
 from regard.cli.lines import InputText, no_other_work, read_lines
 from regard.decoding.settings import SearchSettings
-from regard.errors import ConfigError, InputError, UsageError
+from regard.errors import ConfigError, InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from regard.documents.document_translator import DocumentTranslator
     from regard.documents.options import TranslationOptions
-    from regard.tasks import TranslationModel
     from regard.tasks.base import Model
 
 Decorated = Callable[..., Any]
@@ -33,11 +32,20 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Count(click.types.IntParamType):
+    """A whole number from 1, refused in the words of the settings."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if number < 1:
+            self.fail(f"must be at least 1, not {number}", param, ctx)
+        return number
+
+
 PATH = NamedPath(path_type=Path)
-TAG = re.compile(r">>(.+)<<")
-"""The piece of a target language, before the source."""
+COUNT = Count()
 OPTION_LIKE = re.compile(r"--?[A-Za-z][\w-]*")
-"""What is taken for an option, known or misspelt. Other arguments are texts: "- Buy milk", "-5 degrees"."""
+"""What is taken for an option, known or misspelled. Other arguments are texts: "- Buy milk", "-5 degrees"."""
 
 
 class Option(click.Option):
@@ -56,6 +64,11 @@ class Verb(click.Command):
             return super().parse_args(ctx, self.with_texts_last(ctx, args))
         except click.NoSuchOption as error:
             if error.possibilities:
+                raise
+            if not any(
+                isinstance(param, click.Argument) and param.name in ("texts", "text", "prompt")
+                for param in self.get_params(ctx)
+            ):
                 raise
             raise click.UsageError(f"{error.message} Put -- before a text that begins with a dash.", ctx) from None
 
@@ -117,10 +130,10 @@ SEARCH_SECTION = "Search (default: the model's own settings)"
 
 
 def _search_options() -> dict[str, tuple[Any, str]]:
-    """Type and help of every search setting that has a help text: decoding/settings.py is the one list of them."""
+    """Type and help of every search setting that is an option: decoding/settings.py is the one list of them."""
     options: dict[str, tuple[Any, str]] = {}
     for field in fields(SearchSettings):
-        if "help" in field.metadata:
+        if field.metadata["option"]:
             choices = get_args(field.type) if get_origin(field.type) is Literal else ()
             kind = click.Choice(choices) if choices else float if "float" in str(field.type) else int
             options[field.name] = kind, field.metadata["help"]
@@ -138,12 +151,7 @@ TRANSLATION_OPTIONS: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "FILE",
         "Lines of: term, tab, translation. Without translation, keep the term.",
     ),
-    "min_confidence": (
-        ("--min-confidence",),
-        float,
-        "X",
-        "Keep the source text where confidence is below this (0 to 1).",
-    ),
+    "min_confidence": (("--min-confidence",), float, "X", "Keep the source where confidence is below X (0 to 1)."),
     "alternatives": (("--alternatives",), int, "N", "Maximum number of alternative translations, in --json."),
 }
 
@@ -218,17 +226,10 @@ def search_settings(given: dict[str, Any], model: "Model | None" = None) -> "Sea
         raise type(error)(message) from None
 
 
-def require_target_language(model: "TranslationModel", to: str | None) -> None:
-    """Without its tag, a model of several target languages mixes them."""
-    languages = [
-        tag[1] for piece in model.tokenizer.pieces(range(model.tokenizer.vocab)) if (tag := TAG.fullmatch(piece))
-    ]
-    if to is None and len(languages) > 1:
-        raise UsageError(f"--to is required: this model translates into {', '.join(sorted(languages))}")
-
-
 def check_output(output: Path | None, *inputs: Path | None) -> None:
-    """Refuse to overwrite an input, whatever name the output gives it."""
+    """Refuse to overwrite an input, whatever name the output gives it, and a folder that is missing."""
+    if output is not None and not output.parent.is_dir():
+        raise OutputError(f"{output}: the folder {output.parent} does not exist; create it first")
     if output is None or not os.path.isfile(output):  # a terminal may be both
         return
     for path in inputs:
@@ -253,7 +254,7 @@ def locate_errors(texts: Sequence[InputText]) -> Iterator[None]:
 def read_texts(
     texts: tuple[str, ...], source: Path | None = None, other_work: Callable[[], bool] = no_other_work
 ) -> Iterator[list[InputText]]:
-    """The texts of the command line, or the lines of a file or of standard input: those that are there by now.
+    """The texts of the command line, or the lines of a file or of standard input, as they arrive.
 
     Where no line is there, this waits for one; or it yields an empty batch while there is other work, also after the
     last line.

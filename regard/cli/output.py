@@ -9,10 +9,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard import io
 from regard.errors import CONTROL, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def echo(text: str = "") -> None:
@@ -88,14 +91,24 @@ def _printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def _console() -> "Console":
+    """For progress, on stderr. rich would exit with 1 when the reader is gone; main() handles it, as elsewhere."""
+    from rich.console import Console
+
+    class Stderr(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Stderr(stderr=True, highlight=False)
+
+
 class Bar:
     """A progress bar with rate and time left on a terminal, lines of text elsewhere."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.console = Console(stderr=True, highlight=False)
+        self.console = _console()
         self.total, self.live = total, self.console.is_terminal
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
         self.rich = Progress(*columns, console=self.console, disable=not self.live)

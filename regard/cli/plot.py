@@ -19,7 +19,9 @@ Examples:
 """,
 )
 @click.argument("runs", nargs=-1, required=True, type=options.PATH)
-@click.option("-o", "--output", "picture", type=options.PATH, help="PNG or SVG file; RUN/curves.png by default.")
+@click.option(
+    "-o", "--output", "picture", type=options.PATH, metavar="FILE", help="PNG or SVG file; RUN/curves.png by default."
+)
 def command(runs: tuple[Path, ...], picture: Path | None) -> None:
     """Plot the curves of one or more runs: training and validation loss, learning rate, BLEU."""
     from regard.training.metrics_log import read_log

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Examples:
   regard score test.en test.de -m en-de
   regard score corpus.en.gz corpus.de.gz -m en-de > scores.tsv
-  regard score test.en test.de -m en-de --tokens --json | jq .log_probability
+  regard score test.en test.de -m en-de --tokens --json | jq .log_prob
 """,
 )
 @click.argument("source", type=options.PATH)
@@ -45,7 +45,7 @@ def command(
     from regard.evaluation.translate_test_set import require_translation_model
 
     model = require_translation_model(options.load(directory, device))
-    options.require_target_language(model, to)
+    model.require_target_language(to)
     total, faults = Perplexity(), dict[str, tuple[int, int]]()
     for number, pair in enumerate(likelihoods(model, aligned(source, target), to=to), 1):
         total.add(pair)
@@ -59,23 +59,23 @@ def command(
 
 
 def as_line(pair: "Likelihood", tokens: bool) -> str:
-    columns = [f"{pair.log_probability:.6f}", f"{pair.mean:.6f}"]
+    columns = [f"{pair.log_prob:.6f}", f"{pair.mean:.6f}"]
     if tokens:
-        scores = zip(pair.pieces, pair.log_probabilities, strict=True)
+        scores = zip(pair.pieces, pair.log_probs, strict=True)
         columns.append(" ".join(f"{printable(piece)}={value:.6f}" for piece, value in scores))
     return "\t".join(columns)
 
 
 def as_object(pair: "Likelihood", tokens: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "log_probability": finite(pair.log_probability),
+        "log_prob": finite(pair.log_prob),
         "mean": finite(pair.mean),
         "tokens": len(pair.pieces),
     }
     if pair.fault:
         fields["fault"] = pair.fault
     if tokens:
-        fields |= {"pieces": pair.pieces, "log_probabilities": [finite(value) for value in pair.log_probabilities]}
+        fields |= {"pieces": pair.pieces, "log_probs": [finite(value) for value in pair.log_probs]}
     return fields
 
 

@@ -8,7 +8,7 @@ import click
 
 from regard.cli import options, output
 from regard.errors import UsageError
-from regard.plural import counted
+from regard.plural import counted, with_article
 from regard.text.word_ids import readable
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ Examples:
 @click.argument("text")
 @options.model_option
 @options.device_option
-@click.option("--target", help="Translation to trace. Default: the model's own.")
+@click.option("--target", metavar="TEXT", help="Translation to trace. Default: the model's own.")
 @click.option("--to", metavar="LANGUAGE", help="Target language, for a model with several.")
-@click.option("--block", type=click.IntRange(1), metavar="N", help="Show only this block.")
-@click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Number of next tokens.")
+@click.option("--block", type=options.COUNT, metavar="N", help="Show only this block.")
+@click.option("--top", default=5, show_default=True, type=options.COUNT, metavar="N", help="Number of next tokens.")
 @options.json_option
 def command(
     text: str,
@@ -54,9 +54,9 @@ def command(
     model = options.load(directory, device)
     for name, given in (("--target", target), ("--to", to)):
         if given is not None and model.family != "seq2seq":
-            raise UsageError(f"{name} is for translation models; this model is of family {model.family}")
+            raise UsageError(f"{name} is for translation models; this is {with_article(model.family)} model")
     if isinstance(model, TranslationModel):
-        options.require_target_language(model, to)
+        model.require_target_language(to)
     view = capture(model, text, target, to=to, top=top)
     if block is not None:
         blocks = [one for one in view.blocks if one.index == block - 1]

@@ -40,7 +40,7 @@ Examples:
 @click.argument("paths", nargs=-1, metavar="[RECIPE] RUN", type=options.PATH)
 @click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Override a setting of the recipe.")
 @click.option("--resume", is_flag=True, help="Continue RUN from its last valid checkpoint, or extend it.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
+@options.device_option
 def command(paths: tuple[Path, ...], overrides: tuple[str, ...], resume: bool, device: str) -> int:
     """Train a model from RECIPE in a new directory RUN. The result is the model directory RUN/model."""
     from regard.cpu import capabilities, threads

@@ -11,6 +11,7 @@ import click
 from regard.cli import options, output
 from regard.cli.lines import InputText
 from regard.errors import UsageError
+from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.documents.document_translator import DocumentTranslator
@@ -82,9 +83,12 @@ def command(
     options.check_output(target, source)
     translation, search = options.split_options(given)
     as_is = as_is or (search["n_best"] or 1) > 1 or bool(search["temperature"])
-    for name in ("glossary", "min_confidence", "alternatives"):
-        if as_is and translation[name]:
-            raise UsageError(f"{options.option_name(name)} does not work with --as-is, --n-best or --temperature")
+    refused = [
+        options.option_name(name) for name in ("glossary", "min_confidence", "alternatives") if translation[name]
+    ]
+    refused += ["--from"] * bool(translation["origin"]) + ["--format"] * (form != "plain")
+    if as_is and refused:
+        raise UsageError(f"{refused[0]} does not work with --as-is, --n-best or --temperature")
     if align and form != "plain":
         raise UsageError("--align needs plain text: words of a line with markup have no numbers")
     with output.line_writer(target) as write:
@@ -116,14 +120,17 @@ def translate_lines(
 
     waiting: deque[tuple[str, Document]] = deque()
     results: deque[TranslationResult] = deque()
+    kept = 0
 
     def finished() -> Iterator[str]:
+        nonlocal kept
         results.extend(stream.results())
         while waiting and len(results) >= len(waiting[0][1].passages):
             source, document = waiting.popleft()
             parts = [results.popleft() for _ in document.passages]
             text = document.render([part.passage for part in parts])
-            yield json_line(source, text, parts) if as_json else text_line(source, text, parts, align)
+            kept += sum(one.keeps_source for part in parts for one in part.sentences if one.notes)
+            yield json_line(source, text, wanted.to, parts) if as_json else text_line(source, text, parts, align)
 
     with TranslationStream(translator, wanted) as stream:
         for batch in read(lambda: bool(waiting)):
@@ -136,6 +143,8 @@ def translate_lines(
                     while stream.full:
                         yield from finished()
             yield from finished()
+    if kept and not as_json:
+        output.status(f"source text kept for {counted(kept, 'sentence')}; --json tells which and why")
 
 
 class PlainLine:
@@ -161,10 +170,10 @@ def parse(text: str, form: "Format") -> "Document":
     return parse_format(text, form, source=None, target=None)
 
 
-def json_line(source: str, text: str, parts: Sequence["TranslationResult"]) -> str:
+def json_line(source: str, text: str, to: str | None, parts: Sequence["TranslationResult"]) -> str:
     from regard.documents.result import line_as_dict
 
-    return output.json_line(line_as_dict(source, text, parts))
+    return output.json_line(line_as_dict(source, text, to, parts))
 
 
 def text_line(source: str, text: str, parts: Sequence["TranslationResult"], align: bool) -> str:

@@ -1,5 +1,7 @@
 """regard translate-file"""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,8 @@ from regard.plural import counted
 
 SEARCH_OPTIONS = [name for name in options.SEARCH_OPTIONS if name != "n_best"]
 TRANSLATION_OPTIONS = [name for name in options.TRANSLATION_OPTIONS if name != "alternatives"]
+SECONDS_PER_LINE = 10.0
+"""Between two lines of progress, where there is no terminal for a bar."""
 
 
 @click.command(
@@ -67,7 +71,7 @@ def command(
     from regard.documents.translate_document import translate_document
 
     with output.progress(len(document.passages)) as bar:
-        done = translate_document(translator, document, wanted, lambda count: bar.update(count, "passages"))
+        done = translate_document(translator, document, wanted, on_progress(bar))
     files.write_text(target, done.text, encoding)
     if not done.sentences:
         output.status(f"{target}: nothing to translate")
@@ -77,3 +81,17 @@ def command(
         f"{target}: {counted(done.passages, 'passage')}, {counted(done.sentences, 'sentence')}, "
         f"mean confidence {done.confidence:.2f}{kept}"
     )
+
+
+def on_progress(bar: output.Bar) -> Callable[[int], None]:
+    """Show a progress bar on a terminal, a line every few seconds elsewhere."""
+    last = -SECONDS_PER_LINE
+
+    def show(count: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if bar.live or now - last >= SECONDS_PER_LINE:
+            last = now
+            bar.update(count, "passages")
+
+    return show

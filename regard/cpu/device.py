@@ -31,6 +31,8 @@ def resolve_device(name: str = "auto") -> torch.device:
     """The device with this name; `auto` is the fastest available."""
     import torch
 
+    if not isinstance(name, str):
+        raise UsageError(f"device must be a name such as 'cpu', not {name!r}")
     mps, gpus = torch.backends.mps.is_available(), torch.cuda.device_count()
     if name == "auto":
         name = "cuda" if gpus else "mps" if mps else "cpu"

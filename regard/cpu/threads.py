@@ -12,7 +12,7 @@ For all but large models, two threads that each run their own model can do a thi
 
 The trap: torch keeps the number of threads in three places. OpenMP has one for each thread; torch has one for the
 process, which a thread adopts at its first operation, whatever was set in it before; MKL has one for the process. So
-the share is set in all of them while the pool works, and the full number again afterwards. (With four threads that
+the share is set in all of them while the pool works, and the full number again afterward. (With four threads that
 wait for each other on two cores, by spinning, training ran at three quarters of its speed.)
 """
 
@@ -37,8 +37,10 @@ _set: list[int] = []
 
 def set_threads(count: int | None = None) -> int:
     """Use `count` threads, else OMP_NUM_THREADS (torchrun sets it), else `cores()`; return the number."""
-    if count is not None and count < 1:
-        raise UsageError(f"threads must be 1 or more, not {count}")
+    if count is not None and (not isinstance(count, int) or count < 1):
+        raise UsageError(
+            f"threads must be a whole number of at least 1 (`load` takes 0 for one per core), not {count!r}"
+        )
     number = count or _from_environment() or cores()
     _set[:] = [number]
     if torch := _torch():
@@ -116,7 +118,7 @@ def limit_torch(share: int) -> Iterator[None]:
 
 
 class ThreadPool:
-    """`count`  The caller waits while they work, and has all threads to itself otherwise."""
+    """Runs tasks on `count` threads, each with its share of the cores. The caller waits."""
 
     def __init__(self, count: int) -> None:
         self._share = max(1, current_threads() // count)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from regard.data.stats import Stats
+from regard.data.filter_counts import Stats
 from regard.text.subword_dropout import VARIANTS, Bits, random_bits
 
 INFO_FILE = "about.json"
@@ -164,7 +164,7 @@ def gather(flat: NDArray[Any], starts: Ints, lengths: Ints) -> Ragged:
 
 
 def row_sums(values: Ints, lengths: Ints) -> Ints:
-    """The sum of each row. (reduceat would give an empty row its neighbour's first value.)"""
+    """The sum of each row. (reduceat would give an empty row its neighbor's first value.)"""
     ends = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))  # without a dtype, uint16 would become float64
     last = np.cumsum(lengths)
     return np.asarray(ends[last] - ends[last - lengths])

@@ -8,6 +8,7 @@ it, or is skipped and counted, as the settings say.
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,13 +16,16 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from regard.data.stats import Stats
+from regard.config import check_range
+from regard.data.filter_counts import Stats
 from regard.errors import ConfigError, InputError, one_line
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders
 
 MAX_LINE = 10_000_000
 """Characters. Reading takes four bytes of memory for each of the longest line that is allowed."""
+LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""It becomes a part of file names, and a tag of the tokenizer."""
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -54,12 +58,17 @@ class Files:
             raise ConfigError("give either source and target, or tsv, or jsonl")
         if aligned and (self.source is None or self.target is None):
             raise ConfigError("source and target must be given together")
-        if len(self.columns) != 2 or min(self.columns) < 1:
-            raise ConfigError(f"columns must be two numbers >= 1, not {list(self.columns)}")
+        if len(self.columns) != 2:
+            raise ConfigError(f"columns must be two numbers, not {list(self.columns)}")
+        check_range("columns", min(self.columns), least=1)
         if len(self.keys) != 2:
             raise ConfigError(f"keys must be two names, not {list(self.keys)}")
-        if not 0 < self.weight <= 1000:
-            raise ConfigError(f"weight must be more than 0 and at most 1000, not {self.weight}")
+        for name in (self.tag, self.language):
+            if name is not None and not LANGUAGE.fullmatch(name):
+                raise ConfigError(
+                    f"tag and language must start with a letter and have only letters, digits, _ and -: '{name}'"
+                )
+        check_range("weight", self.weight, above=0, most=1000)
 
     def paths(self, folder: Path) -> list[Path]:
         return [folder / name for name in (self.source, self.target, self.tsv, self.jsonl) if name is not None]
@@ -84,7 +93,7 @@ class DataSettings:
     """[data] of a recipe: where the pairs are, and which of them are used."""
 
     dir: str = "."
-    """The folder of the files."""
+    """The folder of the files, relative to the current one."""
     train: tuple[Files, ...] = ()
     valid: tuple[Files, ...] = ()
     split: Split | None = None
@@ -104,14 +113,10 @@ class DataSettings:
     """Maximum characters of a line; a longer one is a bad line."""
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 2:
-            raise ConfigError(f"max_tokens must be at least 2, not {self.max_tokens}")
-        if self.max_ratio is not None and not self.max_ratio >= 1:
-            raise ConfigError(f"max_ratio must be at least 1, not {self.max_ratio}")
-        if not 0 <= self.placeholders <= 1:
-            raise ConfigError(f"placeholders must be a fraction from 0 to 1, not {self.placeholders}")
-        if not 1 <= self.longest_line <= MAX_LINE:
-            raise ConfigError(f"longest_line must be from 1 to {MAX_LINE:,}, not {self.longest_line:,}")
+        check_range("max_tokens", self.max_tokens, least=2)
+        check_range("max_ratio", self.max_ratio, least=1)
+        check_range("placeholders", self.placeholders, least=0, most=1)
+        check_range("longest_line", self.longest_line, least=1, most=MAX_LINE)
         if self.split is not None:
             if self.valid:
                 raise ConfigError("[data.split] makes the validation pairs; remove valid")

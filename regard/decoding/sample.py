@@ -1,7 +1,7 @@
 """Sampling: each next token is drawn from the probabilities, shaped by temperature, top-k, top-p and min-p.
 
 Each text has a random generator of its own, on the CPU: what it draws depends on its seed alone, not on its
-neighbours, their length, or the device.
+neighbors, their length, or the device.
 
 R rows  V vocabulary
 """
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.generation_loop import token_loop
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rule, apply, sampling_rules
-from regard.decoding.search_loop import Prompts, SearchLoop, Step, run_search
+from regard.decoding.search_protocol import Prompts, SearchLoop, Step, run_search
 from regard.decoding.settings import SearchSettings
+from regard.decoding.token_loop import token_loop
 from regard.decoding.topk import NextTokenScores
 
 

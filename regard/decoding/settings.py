@@ -6,10 +6,11 @@ API (`SearchOptions`), and what the native search supports (inference/native_bac
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from inspect import cleandoc
 from typing import Any, Literal, TypedDict
 
-from regard.config import from_table, one_of
+from regard.config import check_range, from_table, one_of
 from regard.errors import ConfigError, UsageError
 from regard.models.config import GenerationConfig
 
@@ -20,23 +21,26 @@ MAX_BEAM = 1024
 MAX_LENGTH = 1_000_000
 
 
-def _setting(default: Any, help: str) -> Any:  # a field with a help text
-    return field(default=default, metadata={"help": help})
+def _setting(default: Any, help: str, *, option: bool = True) -> Any:
+    """A field with a help text, and whether it is an option of the command line."""
+    return field(default=default, metadata={"help": help, "option": option})
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """By default greedy search. A `beam` above 1 is beam search, a `temperature` above 0 is sampling."""
+    """How to search: greedily by default, with a `beam` above 1, or by sampling with a `temperature` above 0.
+
+    `translate`, `generate` and the command line take what they are not given from the model (beam, length penalty,
+    max_tokens), make the beam wide enough for n_best, and use a patience of 1. Here None is exact.
+    """
 
     beam: int = _setting(1, "Hypotheses kept at each step; 1 is greedy search.")
-    n_best: int = _setting(1, "Hypotheses (at most the beam) or samples to return.")
+    n_best: int = _setting(1, "Hypotheses or samples to return; widens the beam if that is unset.")
     length_penalty: float = _setting(1.0, "Exponent α of the length penalty; more favors longer texts.")
     length_form: LengthForm = _setting(  # noqa: RUF009
         "plain", "Divide scores by n^α (plain) or by ((5 + n) / 6)^α (paper)."
     )
-    patience: float | None = _setting(
-        None, "Stop after patience x beam finished hypotheses; unset, when no better one is possible."
-    )
+    patience: float | None = _setting(None, "Stop after X times beam finished hypotheses; 1 if unset, 1000 is exact.")
     """Kasai et al. 2022."""
     temperature: float = _setting(0.0, "Sample; below 1 sharpens, above 1 flattens. 0 does not sample.")
     top_k: int = _setting(0, "Sample among the k likeliest tokens; 0 is all.")
@@ -49,10 +53,12 @@ class SearchSettings:
     no_repeat_ngram: int = _setting(0, "No n-gram of this size occurs twice; 0 allows all.")
     min_tokens: int = _setting(0, "Shortest output, in tokens.")
     max_tokens: int | None = _setting(None, "Longest output, in tokens, the end token included.")
-    boost: tuple[tuple[int, ...], ...] = ()
-    """Runs of tokens that should occur: each is made likelier until it does, more so once it has begun."""
-    seed: int | None = _setting(None, "Random seed for sampling.")
-    """The same seed and text give the same sample, alone and in any batch; a new seed each time unless given."""
+    boost: tuple[tuple[int, ...], ...] = _setting(
+        (), "Runs of tokens that should occur: each is made likelier until it does.", option=False
+    )
+    """More so once it has begun."""
+    seed: int | None = _setting(None, "Random seed for sampling; a new one each time if unset.")
+    """The same seed and text give the same sample, alone and in any batch."""
 
     def __post_init__(self) -> None:
         one_of(self.length_form, ("plain", "paper"), "length_form")
@@ -63,8 +69,8 @@ class SearchSettings:
             whole = isinstance(low, int)
             if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
                 raise ConfigError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
-            if not low <= value <= high:  # NaN is in no range
-                raise ConfigError(f"{name} must be in {low:,} … {high:,}, not {value}")
+            if not low <= value <= high:  # tested here too: this runs for every text
+                check_range(name, value, least=low, most=high)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ConfigError(f"min_tokens {self.min_tokens} is more than max_tokens {self.max_tokens}")
         if self.temperature:
@@ -109,6 +115,16 @@ class SearchSettings:
     def penalty(self, length: int) -> float:
         base = length if self.length_form == "plain" else (5 + length) / 6
         return float(base**self.length_penalty)
+
+
+# what help(SearchSettings) shows: the fields alone would be a signature
+SearchSettings.__doc__ = "\n".join(
+    [
+        cleandoc(SearchSettings.__doc__ or ""),
+        "",
+        *(f"{one.name:20}{one.metadata['help']}" for one in fields(SearchSettings)),
+    ]
+)
 
 
 class TextSearchOptions(TypedDict, total=False):
@@ -159,7 +175,7 @@ def search_settings(defaults: GenerationConfig, options: Mapping[str, Any]) -> S
 
 
 NEUTRAL_DEFAULTS = GenerationConfig()
-"""For options that are checked before a model is loaded."""
+"""For checking options before a model is loaded."""
 OPTIONAL = ("patience", "max_tokens", "seed")
 LIMITS: tuple[tuple[str, float, float], ...] = (
     ("beam", 1, MAX_BEAM),

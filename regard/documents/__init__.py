@@ -4,7 +4,7 @@
 
 document_translator   the whole path, for texts and documents
 passage, segments     what is translated as one; sentences  where they end; protect  what must survive unchanged
-glossary, language    terms to use; which language a text is in
+glossary              terms with a fixed translation; language_detector  which language a text is in
 retry, confidence     search again where a check fails; how far a translation can be trusted
 markup, alignment_map inline markup, moved to where its words went
 result                what comes back; formats/  HTML, Markdown, subtitles, .po, TMX, TSV, plain text

@@ -30,14 +30,13 @@ from regard.errors import InputError, UsageError
 from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text.tokenizer import check_text, tag_piece
-from regard.weights.directory import Card
+from regard.weights.model_directory import Card
 
 MAX_SEGMENT_TOKENS = 100
-"""Few sentences are longer, and models of sentences were trained on few that are."""
+"""Few sentences are longer, and a model of sentences has seen few longer ones in training."""
 PIVOT = "en"
 """The language between two others that the model does not translate into each other directly."""
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*", re.ASCII)
-TAG = re.compile(tag_piece(LANGUAGE.pattern), re.ASCII)
 
 
 class DocumentTranslator:
@@ -142,20 +141,18 @@ class DocumentTranslator:
             if name is not None and not LANGUAGE.fullmatch(name):
                 raise UsageError(f"'{name}' is not the name of a language, such as en, de or pt-BR")
         if self.card and options.to not in self.card.languages:
-            problem = (
-                "which language to translate into?" if options.to is None else f"this model has no '{options.to}':"
-            )
-            raise UsageError(f"{problem} 'to' may be {', '.join(self.card.languages)}")
+            problem = "no target language" if options.to is None else f"this model has no '{options.to}'"
+            raise UsageError(f"{problem}; choose {', '.join(self.card.languages)}")
         if self.card is None and options.to is not None and not self._has_tag(options.to):
-            advice = "choose another" if self.has_languages else "it has only one target language: omit 'to'"
-            raise UsageError(f"{self.model.source}: this model cannot translate into '{options.to}'; {advice}")
+            known = self.model.target_languages
+            advice = f"choose {', '.join(known)}" if known else "it has only one target language; do not name it"
+            raise UsageError(f"{self.model.source}: this model does not translate into '{options.to}'; {advice}")
         return search_settings(self.model.generation, options.search)
 
     @property
     def has_languages(self) -> bool:
         """Whether a target language can be chosen."""
-        tokenizer = self.model.tokenizer
-        return self.card is not None or any(map(TAG.fullmatch, tokenizer.pieces(range(tokenizer.vocab))))
+        return self.card is not None or bool(self.model.target_languages)
 
     def _has_tag(self, language: str) -> bool:
         return self.model.tokenizer.id_of(tag_piece(language)) is not None
@@ -242,7 +239,21 @@ class DocumentTranslator:
 
 
 def load_translator(directory: str | Path | None = None, *, device: str = "auto") -> DocumentTranslator:
-    """Load the translator in the box, or any other model directory that translates."""
+    """Load a model that translates, for texts of any length and form.
+
+    Args:
+        directory: A model directory: regard's own, or OPUS-MT's as downloaded. None is the translator in the box.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one here.
+
+    Returns:
+        A `DocumentTranslator`. Its `translate` returns a `TranslationResult`: the text, and for each sentence its
+        confidence, notes, alternatives and alignment.
+
+    Example:
+        >>> translator = regard.load_translator()
+        >>> result = translator.translate("I am here. Where are you?", to="de")
+        >>> result.text, [sentence.confidence for sentence in result.sentences]
+    """
     from regard.tasks import load
 
     return DocumentTranslator(load("box" if directory is None else directory, device=device))

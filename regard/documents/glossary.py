@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.errors import InputError
+from regard.errors import InputError, UsageError
+from regard.plural import counted
 
 PART = re.compile(r"[\w\u0300-\u036f]+|[^\w\s]")
 """A word, with its combining accents, or a punctuation mark. White space only separates."""
@@ -81,17 +82,23 @@ class Glossary:
         self.terms = tuple(terms)
         self._exact, self._any_case, self._at_sentence_start = _Node(), _Node(), _Node()
         for term in self.terms:
+            if not isinstance(term, Term):
+                raise UsageError(f"terms must be Term(source, target), not {term!r:.60}")
             keys = _keys(_parts(term.source), term.any_case)
             assert 0 < len(keys) <= MAX_TERM_PARTS, f"a term has 1 to {MAX_TERM_PARTS} words, not {len(keys)}"
             _add(self._any_case if term.any_case else self._exact, keys, term)
             if term.exact_case and term.source == term.source.lower():
                 _add(self._at_sentence_start, [keys[0][0].upper() + keys[0][1:], *keys[1:]], term)
 
+    def __repr__(self) -> str:
+        return f"<Glossary of {counted(len(self.terms), 'term')}>"
+
     @classmethod
-    def read(cls, path: Path) -> "Glossary":
+    def read(cls, path: str | Path) -> "Glossary":
         """Read a file: lines of source, tab, target, tab, flags. Target and flags are optional; # begins a comment."""
         from regard.documents.formats.files import read_bytes
 
+        path = Path(path)
         lines = read_bytes(path, MAX_BYTES).removeprefix(b"\xef\xbb\xbf").split(b"\n")
         terms: dict[tuple[bool, tuple[str, ...]], tuple[Term, int]] = {}
         for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""Puts the marks of a passage into its translation, guided by the word alignment.
+"""Places the markup of a passage in its translation, guided by the word alignment.
 
     "Click <b>here</b>."  "Hier klicken."  Click -> klicken, here -> Hier   ->   "<b>Hier</b> klicken."
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.config import did_you_mean
 from regard.decoding.settings import TextSearchOptions
 from regard.documents.glossary import Glossary
 from regard.errors import UsageError
@@ -45,9 +46,9 @@ class TranslationOptions:
         _check_range("alternatives", self.alternatives, 0, MAX_ALTERNATIVES)
         for name in self.search:
             if name not in TextSearchOptions.__annotations__:
-                raise UsageError(
-                    f"unknown search setting '{name}'; choose from {', '.join(TextSearchOptions.__annotations__)}"
-                )
+                known = TextSearchOptions.__annotations__
+                hint = did_you_mean(name, known) or f"; choose from {', '.join(known)}"
+                raise UsageError(f"unknown search setting '{name}'{hint}")
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
@@ -55,4 +56,4 @@ def _check_range(name: str, value: float, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise UsageError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
     if not low <= value <= high:  # NaN is in no range
-        raise UsageError(f"{name} must be in {low:g} … {high:g}, not {value}")
+        raise UsageError(f"{name} must be at least {low:g} and at most {high:g}, not {value}")

@@ -57,6 +57,11 @@ class Sentence:
     alternatives: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
+    @property
+    def keeps_source(self) -> bool:
+        """Whether no translation was good enough."""
+        return "kept" in self.notes or "abstained" in self.notes
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TranslationResult:
@@ -140,7 +145,7 @@ def _word_starts(text: str) -> list[int]:
     return [found.start() for found in re.finditer(r"\S+", text)]
 
 
-def line_as_dict(source: str, text: str, results: Sequence[TranslationResult]) -> dict[str, Any]:
+def line_as_dict(source: str, text: str, to: str | None, results: Sequence[TranslationResult]) -> dict[str, Any]:
     """Everything known about a translated line, of one passage or, with markup, several: JSON-ready."""
     length = sum(len(result.text) for result in results)
     confidence = sum(len(result.text) * result.confidence for result in results) / length if length else 1.0
@@ -149,7 +154,7 @@ def line_as_dict(source: str, text: str, results: Sequence[TranslationResult]) -
         "text": text,
         "confidence": round(confidence, 4),
         "from": results[0].language if results else None,
-        "to": results[0].to if results else None,
+        "to": to,
         "notes": list(dict.fromkeys(note for result in results for note in result.notes)),
         "sentences": [asdict(sentence) for result in results for sentence in result.sentences],
     }

@@ -65,7 +65,7 @@ class Candidate:
         if self.best is None:
             return 0.0
         # all source tokens, the language tag and the end included: the calibration was fitted on this count
-        return self.calibration.of_sentence(self.best.piece_log_probabilities, len(self.best.source_ids))
+        return self.calibration.of_sentence(self.best.log_probs, len(self.best.source_ids))
 
     @property
     def done(self) -> bool:
@@ -130,7 +130,7 @@ class Candidate:
         if self.failed or not (self.find_words or self.align):
             return
         assert self.best is not None
-        ids, log_probs = self.best.ids, self.best.piece_log_probabilities
+        ids, log_probs = self.best.ids, self.best.log_probs
         numbers = word_numbers(self.best.pieces, ids, ())
         count = max(numbers, default=NO_WORD) + 1
         groups = [[i for i, number in enumerate(numbers) if number == word] for word in range(count)]

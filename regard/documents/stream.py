@@ -4,7 +4,7 @@
     stream.add(passage)              # from a file, a pipe, a request
     for result in stream.results():  # what is ready, in the order in which it was added
 
-There is no batch: a segment that is done makes place for the next one in the scheduler, and a segment that needs
+There is no batch: a finished segment makes room for the next one in the scheduler, and a segment that needs
 another search does not hold up the others.
 """
 
@@ -142,7 +142,7 @@ class SentenceStream:
         self._handles.append(self._searches.begin(text, self._settings, self._to))
 
     def results(self) -> list[list[Translation]]:
-        """Wait until a search ends, if one is under way; the sentences that are ready, in order."""
+        """Wait until a search ends, if one is under way; the finished sentences, in order."""
         for _ in self._searches.ended():
             pass
         ready = []
@@ -244,7 +244,7 @@ class TranslationStream:
         self._waiting[self._searches.begin(search.text, search.settings, search.tag)] = work
 
     def results(self) -> list[TranslationResult]:
-        """Wait until a search ends, if one is under way; the passages that are ready, in order."""
+        """Wait until a search ends, if one is under way; the finished passages, in order."""
         for handle in self._searches.ended():
             self._advance(self._waiting.pop(handle), handle)
         ready = []
@@ -282,7 +282,7 @@ class TranslationStream:
         return self._options.align or bool(passage.marks)
 
     def drain(self) -> Iterator[TranslationResult]:
-        """All results that are left, as they become ready."""
+        """All remaining results, as they become ready."""
         while self._entries:
             yield from self.results()
 

@@ -42,7 +42,7 @@ def translate_document(
         translated.append(result.passage)  # not the result, which is many times as large
         sentences += len(result.sentences)
         confidence += sum(sentence.confidence for sentence in result.sentences)
-        kept += sum("kept" in sentence.notes or "abstained" in sentence.notes for sentence in result.sentences)
+        kept += sum(sentence.keeps_source for sentence in result.sentences)
         on_progress(len(translated))
     text = document.render(translated)
     return TranslatedDocument(text, len(passages), sentences, confidence / max(sentences, 1), kept)

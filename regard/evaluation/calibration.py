@@ -61,13 +61,13 @@ def calibrate(model: TranslationModel, data: Sequence[ParallelTexts]) -> Confide
 
 def _sentence_table(found: Translation, reference: str) -> Table:
     # the source tokens include the language tag; Candidate.confidence (documents/retry.py) must count the same
-    features = sentence_features(found.piece_log_probabilities, len(found.source_ids))
+    features = sentence_features(found.log_probs, len(found.source_ids))
     close = sentence_chrf(found.text, [reference]).score >= MIN_CHRF
     return np.array([features]), np.array([float(close)])
 
 
 def _word_table(model: TranslationModel, found: Translation, reference: str) -> Table:
-    log_probs, expected = found.piece_log_probabilities, set(_words(reference))
+    log_probs, expected = found.log_probs, set(_words(reference))
     numbers = word_numbers(found.pieces, found.ids, ())
     rows, truth = [], []
     for word in range(max(numbers, default=-1) + 1):

@@ -29,7 +29,7 @@ class Likelihood:
 
     pieces: list[str] = field(default_factory=list)
     """The end token included."""
-    log_probabilities: list[float] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
     """One per piece, natural logarithms."""
     words: int = 0
     """Separated by white space."""
@@ -37,21 +37,21 @@ class Likelihood:
     """Why the pair has no score; empty if it has one."""
 
     @property
-    def log_probability(self) -> float:
+    def log_prob(self) -> float:
         """Of the whole text, the end token included."""
-        return math.nan if self.fault else sum(self.log_probabilities)
+        return math.nan if self.fault else sum(self.log_probs)
 
     @property
     def mean(self) -> float:
         """Per token."""
-        return self.log_probability / max(len(self.pieces), 1)
+        return self.log_prob / max(len(self.pieces), 1)
 
 
 @dataclass
 class Perplexity:
     """exp of the mean negative log-probability, per token and per word."""
 
-    log_probability: float = 0.0
+    log_prob: float = 0.0
     tokens: int = 0
     words: int = 0
     pairs: int = 0
@@ -63,7 +63,7 @@ class Perplexity:
             self.left_out += 1
             return
         self.pairs += 1
-        self.log_probability += pair.log_probability
+        self.log_prob += pair.log_prob
         self.tokens += len(pair.pieces)
         self.words += pair.words
 
@@ -78,7 +78,7 @@ class Perplexity:
         return self._per(self.words)
 
     def _per(self, count: int) -> float:
-        cross_entropy = -self.log_probability / count if count else math.nan
+        cross_entropy = -self.log_prob / count if count else math.nan
         return math.inf if cross_entropy > 700 else math.exp(cross_entropy)  # a line without spaces is one long word
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputTooLong, TaskError
+from regard.plural import with_article
 from regard.tasks import TranslationModel
 from regard.tasks.base import Model, in_batches
 
@@ -35,7 +36,7 @@ class Outputs:
 
 def require_translation_model(model: Model) -> TranslationModel:
     if not isinstance(model, TranslationModel):
-        raise TaskError(f"{model.source}: is of family {model.family}, not a translation model")
+        raise TaskError(f"{model.source}: is {with_article(model.family)} model, not a translation model")
     return model
 
 
@@ -61,7 +62,7 @@ def translate(
         translations = model.translations([sources[i] for i in nonempty], to=to, **asdict(settings))
         for i, (best, *_) in zip(nonempty, translations, strict=True):
             texts[i] = best.text.replace("\r", " ").replace("\n", " ")  # one line in, one line out
-            tokens += len(best.piece_log_probabilities)
+            tokens += len(best.log_probs)
             cut += not best.ended
         done += len(batch)
         if on_progress is not None:

@@ -25,13 +25,13 @@ from regard.inference.native.kernels import Array, Floats, NativeLinear
 from regard.inference.native.layers import Attention, Block, Embedding, NativeEncoder, Norm, Sizes, Stack
 from regard.inference.native.search import DecoderIO, NativeSearch
 from regard.models.config import Seq2SeqConfig
-from regard.weights.directory import LazyModel, StoredArray
+from regard.weights.model_directory import LazyModel, StoredArray
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import TopK
+    from regard.decoding.search_protocol import TopK
     from regard.models.seq2seq import Seq2Seq
 
 MAX_NATIVE_BEAM = 64
@@ -40,6 +40,11 @@ NATIVE_SETTINGS = {"beam", "n_best", "length_penalty", "length_form", "patience"
 """What the native search does. Any other setting must have its default, so that a new rule is never ignored."""
 WITHOUT_EFFECT = {"seed"}
 """Settings that change nothing where nothing is sampled."""
+OTHER_SETTINGS = [
+    (field.name, field.default)
+    for field in fields(SearchSettings)
+    if field.name not in NATIVE_SETTINGS | WITHOUT_EFFECT
+]
 MIN_CAPACITY = 64
 """Tokens that a search has capacity for at least; then in powers of two."""
 SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
@@ -49,9 +54,7 @@ MIN_POSITIONS = 64
 
 def is_native(settings: SearchSettings) -> bool:
     """Whether the native search does everything that these settings ask for."""
-    others = (field for field in fields(settings) if field.name not in NATIVE_SETTINGS | WITHOUT_EFFECT)
-    plain = all(getattr(settings, field.name) == field.default for field in others)
-    return plain and settings.beam <= MAX_NATIVE_BEAM
+    return settings.beam <= MAX_NATIVE_BEAM and all(getattr(settings, name) == off for name, off in OTHER_SETTINGS)
 
 
 class NativeBackend:
@@ -70,9 +73,9 @@ class NativeBackend:
 
     @property
     def topk(self) -> TopK | None:
-        from regard.inference.native import tensors
+        from regard.inference.native import torch_kernels
 
-        return tensors.topk
+        return torch_kernels.topk
 
     def supports(self, settings: SearchSettings) -> bool:
         return is_native(settings)

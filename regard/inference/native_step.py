@@ -11,18 +11,18 @@ from torch import Tensor
 
 from regard.blocks.beam_cache import BeamCache
 from regard.inference.backend import State
-from regard.inference.native import layers, tensors
+from regard.inference.native import layers, torch_kernels
 from regard.inference.native_backend import NativeModel
 
 
 class NativeBeamCache(BeamCache):
     """A beam cache in the native layout: the memory's keys are transposed, as (K, M)."""
 
-    def struct(self) -> layers.NativeBeamCache:
+    def struct(self) -> layers.BeamCacheStruct:
         """What the C code reads; valid until the next `reorder` or `extend`."""
         rows = self._map
         self._slots_R = rows.slots_R.int()  # the struct has only addresses
-        return layers.NativeBeamCache(
+        return layers.BeamCacheStruct(
             self_kv=self._self.data_ptr(),
             memory_kv=self._memory.data_ptr(),
             seq_ids=self._slots_R.data_ptr(),
@@ -54,5 +54,5 @@ def step(model: NativeModel, states: Sequence[State], new: Sequence[Tensor]) -> 
         group.extend()
     x_RD = model.target(int(length_R.max()) + 1).rows(ids_R.numpy(), length_R.numpy())
     states_RD = model.decoder.decoder_step(x_RD, [group.struct() for group in groups])
-    logits_RV = tensors.linear(torch.from_numpy(states_RD), model.output)
+    logits_RV = torch_kernels.linear(torch.from_numpy(states_RD), model.output)
     return torch.split(logits_RV, [len(new_R1) for new_R1 in new])

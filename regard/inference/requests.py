@@ -49,6 +49,8 @@ class Handle:
         """What was streamed."""
         self._callbacks: list[Callable[[Handle], None]] = []
         self.cancelled = False
+        self.whole = False
+        """Whether the backend runs this search by itself, or it goes step by step; the scheduler decides."""
 
     def __repr__(self) -> str:
         state = "done" if self.done else "cancelled" if self.cancelled else "under way"

@@ -1,4 +1,4 @@
-"""Continuous batching: requests that are done leave, waiting ones take their place, and new ones may come at any time.
+"""Continuous batching: finished requests leave, waiting ones take their place, and new ones may come at any time.
 
     handle = scheduler.submit(request)      # from any thread, while it runs
     handle.result()                         # or handle.tokens(), handle.cancel()
@@ -33,7 +33,7 @@ MAX_ROWS = 96
 MAX_TEXTS = 48
 """Texts of a whole search in one worker: rows of one text share its keys, each other text needs its own."""
 MAX_ENCODE = 16384
-"""Tokens that are encoded at once, padding included: this bounds the memory of long texts."""
+"""Tokens encoded at once, padding included: this bounds the memory of long texts."""
 REFILL = 4
 """New requests begin when they can fill a quarter of the rows, or when nothing else is under way."""
 MAX_HELD = 1536
@@ -60,7 +60,7 @@ class Lane:
         self.queue = RequestQueue()
         self.idle: deque[Slot] = deque()  # no thread is using them, but they have requests under way
         self.busy: list[Slot] = []
-        self.expected = 0  # workers that are about to begin
+        self.expected = 0  # workers about to begin
 
     @property
     def has_work(self) -> bool:
@@ -138,8 +138,13 @@ class Scheduler:
             waiting = len(self._whole.queue) + len(self._steps.queue)
             if waiting + len(handles) > self.max_queued:
                 raise QueueFull(f"{waiting:,} requests are waiting; try again later")
+            settings, supported = None, False
             for handle in handles:
-                self._lane(handle.request).queue.add(handle)
+                request = handle.request
+                if request.settings is not settings:
+                    settings, supported = request.settings, self.backend.supports(request.settings)
+                handle.whole = supported and not request.streams and not request.prefix
+                self._lane(handle).queue.add(handle)
             self._work.notify(len(handles))
         return handles
 
@@ -151,9 +156,8 @@ class Scheduler:
                 self._cancelled += 1
             self.changed.notify_all()
 
-    def _lane(self, request: Request) -> Lane:
-        whole = not request.streams and not request.prefix and self.backend.supports(request.settings)
-        return self._whole if whole else self._steps
+    def _lane(self, handle: Handle) -> Lane:
+        return self._whole if handle.whole else self._steps
 
     def run(
         self, requests: Iterable[Request], *, client: str = "", workers: int | None = None
@@ -170,7 +174,7 @@ class Scheduler:
                     left.popleft()
             return not left
 
-        lane = self._lane(handles[0].request)
+        lane = self._lane(handles[0])
         if workers is None:  # each wants a few texts
             workers = min(threads.current_threads(), len(handles) // 4) if lane.max_workers is None else 1
         try:
@@ -217,7 +221,11 @@ class Scheduler:
 
     def _serve(self, share: int) -> None:
         threads.set_share(share)
-        self.wait_for(lambda: self._closing)
+        try:
+            self.wait_for(lambda: self._closing)
+        except BaseException as error:
+            self._drop_all(error)  # whoever waits for a result must not wait for a thread that is gone
+            raise
 
     def close(self) -> None:
         """End the scheduler's threads. Requests that wait or are under way are cancelled."""
@@ -227,14 +235,22 @@ class Scheduler:
         for thread in self._threads:
             thread.join()
         self._threads = []
-        closed = Cancelled("the scheduler was closed")
-        for lane in self._lanes:
-            for slot in lane.idle:
-                self._finish(slot, [(handle, None, closed) for handle in slot.worker.handles])
-                slot.worker.close()
-            lane.idle.clear()
-            while lane.queue:
-                self._leave(lane.queue.pop(), None, closed)
+        self._drop_all(Cancelled("the scheduler was closed"))
+
+    def _drop_all(self, reason: BaseException) -> None:
+        """End the requests that wait, and those under way that no thread is working on."""
+        with self.changed:
+            for lane in (self._whole, self._steps):
+                for slot in lane.idle:
+                    self._drop(slot, reason)
+                lane.idle.clear()
+                while lane.queue:
+                    self._leave(lane.queue.pop(), None, reason)
+            self.changed.notify_all()
+
+    def _drop(self, slot: Slot, reason: BaseException) -> None:
+        self._finish(slot, [(handle, None, reason) for handle in slot.worker.handles if not handle.done])
+        slot.worker.close()
 
     # ---- turns ----
 
@@ -249,13 +265,17 @@ class Scheduler:
                 return
             with self.changed:
                 slot = self._acquire() if works else None
+                busy = len(self._whole.busy) + len(self._steps.busy)
                 if slot is None and not done():
                     news.wait(left)
             if slot is not None:
-                if self._threads:  # whoever works alone has all cores
-                    threads.set_native_share(max(1, self._cores // sum(len(lane.busy) for lane in self._lanes)))
                 try:
+                    if self._threads:  # whoever works alone has all cores
+                        threads.set_native_share(max(1, self._cores // busy))
                     self._turn(slot)
+                except BaseException as error:
+                    self._drop(slot, error)
+                    raise
                 finally:
                     self._release(slot)
 

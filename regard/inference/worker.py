@@ -18,7 +18,7 @@ from regard.inference.requests import Handle
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import SearchLoop, StepRequest
+    from regard.decoding.search_protocol import SearchLoop, StepRequest
 
 ENCODE_TOKENS = 512
 """Tokens that a whole search encodes at once: enough for good matrix products, few enough for the CPU's cache."""
@@ -66,20 +66,15 @@ class Worker:
         """Begin requests; returns those that finish at once."""
         finished: list[Finished] = []
         self.has_deadlines = self.has_deadlines or any(handle.deadline is not None for handle in handles)
-        for settings in dict.fromkeys(handle.request.settings for handle in handles):
-            some = [handle for handle in handles if handle.request.settings == settings]
+        for settings, some in _by_settings(handles):
             empty = [handle for handle in some if handle.request.max_tokens <= 0]
             finished += [(handle, [Hypothesis.of([], [], 0.0, settings, self._tokens.end)]) for handle in empty]
             some = [handle for handle in some if handle.request.max_tokens > 0]
-            if whole := [handle for handle in some if self._runs_whole(handle)]:
+            if whole := [handle for handle in some if handle.whole]:
                 self._begin_whole(settings, whole)
-            for loop in _loops([handle for handle in some if not self._runs_whole(handle)]):
+            for loop in _loops([handle for handle in some if not handle.whole]):
                 finished += self._begin_loop(settings, loop)
         return finished
-
-    def _runs_whole(self, handle: Handle) -> bool:
-        request = handle.request
-        return not request.streams and not request.prefix and self._backend.supports(request.settings)
 
     def step(self, max_rows: int, wanted: int, max_steps: int) -> Iterator[Finished]:
         """One step or more, until `wanted` of `max_rows` rows are free; yields the requests that finished.
@@ -151,7 +146,7 @@ class Worker:
 
         from regard.decoding.sample import seed_for
         from regard.decoding.search import search_loop
-        from regard.decoding.search_loop import Prompts, StepRequest
+        from regard.decoding.search_protocol import Prompts, StepRequest
 
         requests = [handle.request for handle in handles]
         with torch.inference_mode():
@@ -181,7 +176,7 @@ class Worker:
                 for loop, logits_RV in zip(loops, logits, strict=True):
                     finished += self._advance(loop, logits_RV)
             except BaseException:
-                self._loops = loops  # for whoever tells their submitters
+                self._loops = loops  # the caller tells their submitters
                 raise
         return finished
 
@@ -200,6 +195,20 @@ class Worker:
                     loop.handles[text].push(token)
         self._loops.append(loop)
         return []
+
+
+def _by_settings(handles: Sequence[Handle]) -> list[tuple[SearchSettings, list[Handle]]]:
+    """Requests with equal settings: most share one object, and to hash settings takes longer than to look."""
+    groups: list[tuple[SearchSettings, list[Handle]]] = []
+    for handle in handles:
+        settings = handle.request.settings
+        for known, some in groups:
+            if known is settings or known == settings:
+                some.append(handle)
+                break
+        else:
+            groups.append((settings, [handle]))
+    return groups
 
 
 def _loops(handles: Sequence[Handle]) -> Iterator[Sequence[Handle]]:

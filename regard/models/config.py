@@ -11,7 +11,7 @@ BlockConfig ── settings of the block
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from regard.config import one_of
+from regard.config import check_range, one_of
 from regard.errors import ConfigError
 
 MAX_CONTEXT = 1 << 24
@@ -55,13 +55,12 @@ class BlockConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         for name in ("width", "heads", "kv_heads", "head_width", "inner"):
-            at_least(name, getattr(self, name), 1)
+            check_range(name, getattr(self, name), least=1)
         if self.head_width is None and self.width % self.heads:
             raise ConfigError(f"width {self.width} is not a multiple of heads {self.heads}; set head_width too")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ConfigError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+        check_range("dropout", self.dropout, least=0, below=1)
 
     @property
     def per_head_width(self) -> int:
@@ -84,10 +83,8 @@ class RotaryScaling:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        at_least("original_context", self.original_context, 1)
-        at_most("original_context", self.original_context, MAX_CONTEXT)
-        if not self.factor > 0:
-            raise ConfigError(f"factor must be above 0, not {self.factor}")
+        check_range("original_context", self.original_context, least=1, most=MAX_CONTEXT)
+        check_range("factor", self.factor, above=0)
         if not self.low < self.high:
             raise ConfigError(f"low {self.low} is not below high {self.high}")
 
@@ -114,9 +111,9 @@ class Seq2SeqConfig(BlockConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_text(self.vocab, self.context, self.positions, self.per_head_width)
-        at_least("source_vocab", self.source_vocab, 1)
-        at_least("encoder_layers", self.encoder_layers, 1)
-        at_least("decoder_layers", self.decoder_layers, 1)
+        check_range("source_vocab", self.source_vocab, least=1)
+        check_range("encoder_layers", self.encoder_layers, least=1)
+        check_range("decoder_layers", self.decoder_layers, least=1)
         if self.tied == "all" and self.source_vocab not in (None, self.vocab):
             raise ConfigError(
                 "tied = 'all' needs one vocabulary for both sides; remove source_vocab or use tied = 'target'"
@@ -142,7 +139,7 @@ class TextConfig(BlockConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_text(self.vocab, self.context, self.positions, self.per_head_width)
-        at_least("layers", self.layers, 1)
+        check_range("layers", self.layers, least=1)
         if self.rotary_scaling is not None and self.positions != "rotary":
             raise ConfigError(f"rotary_scaling needs positions = 'rotary', not '{self.positions}'")
 
@@ -163,7 +160,7 @@ class EncoderConfig(TextConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("segments", self.segments, 0)
+        check_range("segments", self.segments, least=0)
         if (self.head == "classifier") != bool(self.labels):
             raise ConfigError("head = 'classifier' needs labels, and labels need head = 'classifier'")
         if self.pooling == "pooler" and self.pooler == "none":
@@ -199,7 +196,7 @@ class VisionConfig(BlockConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("layers", "image", "patch", "channels"):
-            at_least(name, getattr(self, name), 1)
+            check_range(name, getattr(self, name), least=1)
         if self.image % self.patch:
             raise ConfigError(f"patches of {self.patch} do not tile an image of {self.image}")
 
@@ -220,40 +217,31 @@ class GenerationConfig:
     beam: int = 1
     """Default beam size; 1 is greedy search."""
     length_penalty: float = 1.0
-    """Exponent α of the length penalty in beam search; larger values favour longer hypotheses."""
+    """Exponent α of the length penalty in beam search; larger values favor longer hypotheses."""
     length_form: Literal["plain", "paper"] = "plain"
     """Divisor of the score of n tokens: n^α (plain), or the paper's ((5 + n) / 6)^α."""
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ConfigError(f"beam must be at least 1, not {self.beam}")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ConfigError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        check_range("beam", self.beam, least=1)
+        check_range("max_tokens", self.max_tokens, least=1)
         at_most("the number of end tokens", len(self.end), MAX_END_TOKENS)
         at_most("the number of suppressed tokens", len(self.suppressed), MAX_SUPPRESSED)
 
 
 def at_most(name: str, value: int, most: int) -> None:
-    if value > most:
-        raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
-
-
-def at_least(name: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise ConfigError(f"{name} must be at least {least}, not {value}")
+    check_range(name, value, most=most)
 
 
 def check_choices(settings: Any) -> None:
-    """Check values set in code (`read` checks files): a misspelt name must not build another model."""
+    """Check values set in code (`read` checks files): a misspelled name must not build another model."""
     for name, hint in get_type_hints(type(settings)).items():
         if get_origin(hint) is Literal:
             one_of(getattr(settings, name), get_args(hint), name)
 
 
 def check_text(vocab: int, context: int, positions: Positions, head_width: int) -> None:
-    at_least("vocab", vocab, 1)
-    at_least("context", context, 1)
-    if positions != "learned":  # the table of learned ones has as many rows
-        at_most("context", context, MAX_CONTEXT)
+    check_range("vocab", vocab, least=1)
+    # the table of learned positions has as many rows
+    check_range("context", context, least=1, most=None if positions == "learned" else MAX_CONTEXT)
     if positions == "rotary" and head_width % 2:
         raise ConfigError(f"rotary positions need an even head width, not {head_width}")

@@ -1,6 +1,7 @@
 """Model sizes by name: the published models, and small ones for a laptop."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 from regard.config import did_you_mean
 from regard.errors import ConfigError
@@ -77,6 +78,8 @@ _VIT = VisionConfig(
     labels=tuple(f"label {i}" for i in range(1000)),
 )
 
+Config = TypeVar("Config", bound=BlockConfig)
+
 PRESETS: dict[str, BlockConfig] = {
     "transformer-base": _BASE,
     "transformer-big": replace(_BASE, width=1024, heads=16, inner=4096, dropout=0.3),
@@ -127,8 +130,11 @@ PRESETS: dict[str, BlockConfig] = {
 }
 
 
-def preset(name: str) -> BlockConfig:
-    if name not in PRESETS:
-        hint = did_you_mean(name, PRESETS) or f"; choose one of {', '.join(PRESETS)}"
-        raise ConfigError(f"unknown preset '{name}'{hint}")
-    return PRESETS[name]
+def preset(name: str, family: type[Config] = BlockConfig) -> Config:  # type: ignore[assignment]
+    """The preset of this name, if it is of this family."""
+    choices = {key: config for key, config in PRESETS.items() if isinstance(config, family)}
+    if name not in choices:
+        problem = f"preset '{name}' is of another family" if name in PRESETS else f"unknown preset '{name}'"
+        hint = did_you_mean(name, choices) or f"; choose one of {', '.join(choices)}"
+        raise ConfigError(f"{problem}{hint}")
+    return choices[name]

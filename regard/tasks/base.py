@@ -21,7 +21,7 @@ from regard.models import family_of
 from regard.models.config import BlockConfig, GenerationConfig
 from regard.text.tokenizer import Tokenizer
 from regard.weights.checksums import new_model
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
@@ -171,9 +171,13 @@ class Model:
         return self.tokenizer.encode(one)
 
     def _fit(self, ids: Sequence[int], vocab: int, context: int) -> Sequence[int]:
+        try:
+            known = all(0 <= i < vocab for i in ids)
+        except TypeError:
+            raise UsageError("ids must be a list of integers; tokenizer.encode(text) has those of a text") from None
         if not ids:
             raise InputError("there are no ids to read")
-        if not all(0 <= i < vocab for i in ids):
+        if not known:
             raise InputError(f"id {next(i for i in ids if not 0 <= i < vocab)} is not in 0 … {vocab - 1}")
         if len(ids) > context:
             raise InputTooLong(
@@ -233,9 +237,10 @@ def check_text(text: object, what: str = "text") -> None:
 
 
 def check_texts(texts: object) -> None:
-    """Raise a clear error for anything but a list of strings."""
-    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-        raise UsageError(f"texts must be a string or a list of strings, not {type(texts).__name__}")
+    """Raise a clear error for anything but a list of strings; a string alone would be read letter by letter."""
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes | str):
+        hint = "; write [text]" if isinstance(texts, str) else ""
+        raise UsageError(f"texts must be a list of strings, not {type(texts).__name__}{hint}")
     for index, text in enumerate(texts):
         check_text(text, f"text {index}")
 

@@ -7,8 +7,10 @@ Where the native backend runs the model, translating imports no torch; introspec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Unpack, overload
 
 from regard.decoding.hypothesis import Hypothesis
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_LENGTH_RATIO, EXTRA_TOKENS = 3, 32
 """A translation has at most this many times the tokens of its source, and this many more."""
+TAG = re.compile(tag_piece(r"(\S+)"))
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,10 @@ class Translation:
     text: str
     score: float
     """What the search ranks by; larger is better."""
-    log_probability: float
+    log_prob: float
     """Of the whole text and its end token, by the model."""
     pieces: list[str]
-    piece_log_probabilities: list[float]
+    log_probs: list[float]
     """Of each piece; the last is the end token's where the text ended."""
     ended: bool
     """False where the length limit cut it off."""
@@ -88,7 +91,22 @@ class TranslationModel(Generating):
     def translations(
         self, texts: Sequence[str], *, to: str | None = None, align: bool = False, **search: Unpack[SearchOptions]
     ) -> list[list[Translation]]:
-        """The translations of each text, best first, with their scores; `align` adds word alignments."""
+        """The translations of each text, with their scores.
+
+        Args:
+            texts: A list of sentences.
+            to: The target language, for a model with several: "de".
+            align: Whether each translation has `alignment`: which source word each of its words comes from.
+            **search: How to search, as for `translate`.
+
+        Returns:
+            For each text, in order, a list of `n_best` `Translation`s, best first. Each has `text`, `score`,
+            `log_probability`, `pieces`, `piece_log_probabilities`, `ended` and `alignment`.
+
+        Example:
+            >>> regard.load("box").translations(["I am here."], to="de", n_best=2)[0][0].text
+            'Ich bin hier.'
+        """
         return self.find(texts, search_settings(self.generation, search), to=to, align=align)
 
     def find(
@@ -96,7 +114,7 @@ class TranslationModel(Generating):
     ) -> list[list[Translation]]:
         """Like `translations`, with complete settings."""
         check_texts(texts)
-        rows = each(texts, lambda one: self._source(self.source_ids(one, to)))  # text -> tokens
+        rows = each(texts, lambda one: self._encode(one, to))  # text -> tokens
         found = self._search(rows, settings)  # tokens -> tokens
         return [
             [self._translation(row, one, align) for one in hypotheses]  # tokens -> text
@@ -105,7 +123,7 @@ class TranslationModel(Generating):
 
     def sentence_request(self, text: str, settings: SearchSettings, *, to: str | None = None) -> Request:
         """A request to the scheduler for one sentence; `translations_of` has its outcome."""
-        return self.request(self._source(self.source_ids(text, to)), settings)
+        return self.request(self._encode(text, to), settings)
 
     def translations_of(self, handle: Handle, *, align: bool = False) -> list[Translation]:
         """The translations of a sentence that was submitted, best first."""
@@ -133,9 +151,9 @@ class TranslationModel(Generating):
         return Translation(
             text=self.tokenizer.decode(found.tokens),
             score=found.score,
-            log_probability=found.log_prob,
+            log_prob=found.log_prob,
             pieces=self.tokenizer.pieces_target(found.tokens),
-            piece_log_probabilities=found.log_probs,
+            log_probs=found.log_probs,
             ended=found.ended,
             alignment=self._align(source, found.tokens) if align else None,
             source_ids=source,
@@ -146,10 +164,27 @@ class TranslationModel(Generating):
         """What the model reads: the text, after the tag of the target language where the model has several."""
         return [*([] if to is None else [self._tag(to)]), *self._read(text)]
 
+    @cached_property
+    def target_languages(self) -> tuple[str, ...]:
+        """The languages to choose from with `to`; empty for a model with one."""
+        return languages_of(self.tokenizer.pieces(range(self.tokenizer.vocab)))
+
+    def require_target_language(self, to: str | None) -> None:
+        """Without its tag, a model of several target languages mixes them."""
+        if to is None and len(self.target_languages) > 1:
+            raise UsageError(f"no target language: this model translates into {', '.join(self.target_languages)}")
+
+    def _encode(self, text: str, to: str | None) -> Sequence[int]:
+        """The text as the model reads it, checked."""
+        if not languages_of(text.split(maxsplit=1)[:1]):  # OPUS-MT's way to name the target
+            self.require_target_language(to)
+        return self._source(self.source_ids(text, to))
+
     def _tag(self, language: str) -> int:
         number = self.tokenizer.id_of(tag_piece(language))
         if number is None:
-            raise UsageError(f"{self.source}: this model does not translate into '{language}'")
+            known = f"choose {', '.join(self.target_languages)}" if self.target_languages else "it has only one target"
+            raise UsageError(f"{self.source}: this model does not translate into '{language}'; {known}")
         return number
 
     def _start(self) -> int:
@@ -192,7 +227,7 @@ class TranslationModel(Generating):
         """
         if isinstance(text, Translation):
             return self._trace(text.source_ids, [self._start(), *text.ids])
-        source = self._source(self.source_ids(text, to))
+        source = self._encode(text, to)
         if target is None:
             written = self._search([source], search_settings(self.generation, {}))[0][0].tokens
         else:
@@ -203,3 +238,8 @@ class TranslationModel(Generating):
         from regard.tasks.introspect import trace
 
         return trace(self.network, source, self._fit(target, self.config.vocab, self.config.context))
+
+
+def languages_of(pieces: Iterable[str]) -> tuple[str, ...]:
+    """The target languages whose tags are among these pieces, sorted."""
+    return tuple(sorted(tag[1] for piece in pieces if (tag := TAG.fullmatch(piece))))

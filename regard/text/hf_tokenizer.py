@@ -172,6 +172,8 @@ def growth(part: Any) -> float:
             raw = base64.b64decode(charsmap)  # the size of a trie, the trie, the replacements
             return 1.0 + max(map(len, raw[4 + int.from_bytes(raw[:4], "little") :].split(b"\0")))
         case {"type": "TemplateProcessing", "single": [*steps], "special_tokens": dict(special)}:
+            if unknown := {step["SpecialToken"]["id"] for step in steps if "SpecialToken" in step} - special.keys():
+                raise ValueError(f"its template has a token that it does not define, {min(unknown)!r}")
             texts = sum("Sequence" in step for step in steps)
             tokens = len(steps) * max((len(entry["ids"]) for entry in special.values()), default=0)
             return float(max(1, texts) + (tokens if tokens > MAX_TEMPLATE else 0))

@@ -68,7 +68,7 @@ def _tokenizer(tokens: list[tuple[str, float]]) -> Tokenizer:
 def _merges(tokens: list[tuple[str, float]]) -> list[tuple[str, str]]:
     """Every pair of pieces that join to a piece, best score first.
 
-    sentencepiece joins the neighbours that make the piece with the best score, so all ways to split one piece are
+    sentencepiece joins the neighbors that make the piece with the best score, so all ways to split one piece are
     merges of the same rank. A list has to order them, which changes nothing as long as the scores of pieces differ;
     those of a trained model do.
     """

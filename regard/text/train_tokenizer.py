@@ -24,6 +24,7 @@ from typing import Literal
 import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from regard.config import check_range
 from regard.errors import ConfigError, InputError, one_line
 from regard.text.dual_tokenizer import SOURCE_FILE, TARGET_FILE, DualTokenizer
 from regard.text.hf_tokenizer import MAIN_FILE, HFTokenizer
@@ -36,6 +37,10 @@ WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)
 TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 RESERVED = set("\t\n\r\0▁")
 """Characters that sentencepiece uses itself; words with them use the pieces learned from other words."""
+MAX_VOCAB = 1_000_000
+"""`tokenizers` reserves memory for all of them at once, and aborts the process when there is too little."""
+LONG_WORD = re.compile(r"\w{1000}|[^\w\s]{1000}|\s{1000}")
+"""Is cut for learning: a word of 100,000 characters takes a minute, and all of it can become one piece."""
 MIN_PAIR_COUNT = 2
 """A pair that occurs once teaches nothing."""
 
@@ -55,8 +60,7 @@ class TokenizerSettings:
     """Target languages of a model with several: 'de' becomes the piece >>de<< before the source."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be at least 0 and less than 1, not {self.dropout}")
+        check_range("dropout", self.dropout, least=0, below=1)
         if len(set(self.tags)) < len(self.tags):
             raise ConfigError("a tag appears twice in tags")
         for tag in self.tags:
@@ -64,8 +68,10 @@ class TokenizerSettings:
                 raise ConfigError(f"tag '{tag}': must start with a letter and have only letters, digits, _ and -")
         if self.vocab <= self.fixed_pieces:
             raise ConfigError(
-                f"vocab must be more than {self.fixed_pieces} (special pieces, tags and bytes), not {self.vocab}"
+                f"vocab must be above {self.fixed_pieces} (special pieces, tags and bytes), not {self.vocab}"
             )
+        if self.vocab > MAX_VOCAB:
+            raise ConfigError(f"vocab must be at most {MAX_VOCAB:,}, not {self.vocab:,}")
 
     @property
     def fixed_pieces(self) -> int:
@@ -93,7 +99,8 @@ def learn(settings: TokenizerSettings, source: Iterable[str], target: Iterable[s
 
 def _learn(settings: TokenizerSettings, texts: Iterable[str]) -> bytes:
     """The content of a tokenizer.json."""
-    tokenizer = {"bpe": _bpe, "unigram": _unigram}[settings.kind](settings, texts)
+    cut = (LONG_WORD.sub(r"\g<0> ", text) for text in texts)
+    tokenizer = {"bpe": _bpe, "unigram": _unigram}[settings.kind](settings, cut)
     tokenizer.post_processor = processors.TemplateProcessing(f"$A {END}", None, [(END, SPECIAL.index(END))])
     content: str = tokenizer.to_str(pretty=True)
     return (content + "\n").encode("utf-8")

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.config import from_table, load_json
 from regard.errors import OutputError, TrainingError
-from regard.io import new_directory, remove_drafts, write_json
+from regard.io import new_directory, remove_drafts, set_aside, write_json
 from regard.training.distributed import copy_tensors, full_tensor
 from regard.training.muon import Muon
 from regard.weights.safetensors_files import mean, parameters, read_file, write_tensors
@@ -109,7 +109,8 @@ def load(
         raise TrainingError(f"{folder}: every checkpoint is damaged, so the run cannot be resumed")
     for later in checkpoints(folder):
         if writes and later.name > path.name:  # damaged: it will be written again
-            _set_aside(later)
+            set_aside(later, f"damaged.{later.name}")
+            log.warning("%s: kept as damaged.%s, remove it when you like", later, later.name)
     copy_tensors(read_file(path / WEIGHTS), parameters(model))
     progress = read_progress(path)
     progress.score = None  # it belongs to that checkpoint, not to the next one
@@ -154,13 +155,6 @@ def make_moments(optimizers: Optimizers, steps: int) -> None:
 def checkpoints(folder: Path) -> list[Path]:
     """All checkpoint directories, oldest first, valid or not."""
     return sorted(path for path in folder.glob("[0-9]*") if path.is_dir())
-
-
-def _set_aside(path: Path) -> None:
-    aside = path.with_name(f"damaged.{path.name}")
-    shutil.rmtree(aside, ignore_errors=True)
-    path.rename(aside)
-    log.warning("%s: kept as %s, remove it when you like", path, aside.name)
 
 
 def newest(folder: Path) -> Path | None:

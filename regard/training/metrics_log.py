@@ -138,7 +138,7 @@ class _TensorBoard:
 
         folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}.{update}"
-        self._file = (folder / name).open("wb")
+        self._file = (folder / name).open("ab")
         self._records, self._event = RecordWriter(self._file), Event
         self._add(file_version="brain.Event:2")
         self._add(step=update + 1, session_log=SessionLog(status=SessionLog.START))

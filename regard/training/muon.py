@@ -1,7 +1,7 @@
 """Muon (Jordan et al. 2024): an optimizer for matrices whose steps are equally long in every direction.
 
 A few directions dominate the momentum of a gradient, U S Vᵀ. Muon steps along U Vᵀ, whose singular values are all 1.
-This needs no decomposition: a few iterations of an odd polynomial drive every singular value towards 1. Matrices of
+This needs no decomposition: a few iterations of an odd polynomial drive every singular value toward 1. Matrices of
 the same shape are processed together (torch.optim.Muon takes them one by one, and always in bfloat16, which not all
 CPUs support).
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from regard.data.batching import Epochs
+from regard.data.filter_counts import Stats
 from regard.data.sources import Pair, training_pairs, validation_pairs
 from regard.data.split import split_settings, write_split
-from regard.data.stats import Stats
 from regard.data.token_cache import cached_corpus, location, tag_ids
 from regard.errors import ConfigError, UsageError
 from regard.io import new_directory
@@ -28,10 +28,10 @@ from regard.training.distributed import Workers
 from regard.training.losses import TranslationLoss
 from regard.training.minimum_risk import MinimumRiskLoss
 from regard.training.rdrop import RDropLoss
-from regard.training.recipe import Recipe, model_config
+from regard.training.recipe import Recipe, check_context, model_config
 from regard.training.run_directory import CACHE, SPLIT_DATA, check_files, read_start, tokenizer_folder
 from regard.training.settings import TrainSettings
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 Say = Callable[[str], None]
@@ -60,6 +60,12 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     """Make tokenizer, token cache and model, or load them if they exist. The main worker makes them first."""
     if not recipe.data.train:
         raise UsageError("the recipe names no training data: [data] train = …")
+    train = recipe.train
+    if train.warmup > train.updates:
+        say(
+            f"warning: [train] warmup = {train.warmup} is more than updates = {train.updates}: "
+            f"the learning rate never reaches lr = {train.lr}"
+        )
     tokenizer = corpus = None
     for turn in (True, False):
         if workers.is_main == turn:
@@ -75,8 +81,7 @@ def prepare(recipe: Recipe, run: Path, workers: Workers, say: Say, device: torch
     start = read_start(run)
     model, generation = _initial_model(recipe, start, tokenizer), generation_config(recipe, start)
     context = model.config.context
-    if recipe.data.max_tokens > context:
-        raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
+    check_context(recipe, context)
     assert generation.start is not None
     assert generation.pad is not None
     epochs = Epochs(
@@ -160,12 +165,12 @@ def _check_size(config: Seq2SeqConfig) -> None:
     try:
         with torch.device("meta"):
             size = 4.0 * sum(parameter.numel() for parameter in Seq2Seq(config).parameters())
-    except (RuntimeError, TypeError, OverflowError):  # a size that is no 64-bit number
+    except (RuntimeError, TypeError, OverflowError):  # a size beyond 64 bits
         size = math.inf
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if size > memory or math.isinf(size):
         raise ConfigError(
-            f"[model]: the weights take {size / 1e9:,.0f} GB, but this machine has {memory / 1e9:,.0f} GB of memory; "
+            f"[model] the weights take {size / 1e9:,.0f} GB, but this machine has {memory / 1e9:,.0f} GB of memory; "
             "choose a smaller width, inner, vocab or number of layers"
         )
 

@@ -10,17 +10,18 @@ start = "…"   a model directory to start from; without it, training starts fro
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard.config import from_table, load_toml, to_table
+from regard.config import check_range, from_table, load_toml, setting_fields, suggestion, synonyms, to_table
 from regard.data.sources import DataSettings
 from regard.decoding.settings import SearchSettings
 from regard.errors import ConfigError, UsageError
 from regard.models.config import Seq2SeqConfig
-from regard.models.presets import PRESETS, preset
+from regard.models.presets import preset
 from regard.text.train_tokenizer import TokenizerSettings
 from regard.training.settings import TrainSettings
 
@@ -37,6 +38,9 @@ RENAMED = {
 MAX_LAYERS = 1000
 """More take minutes to build, before their size can be compared with the machine's memory."""
 
+TOKENIZER_SIZES = {"vocab", "source_vocab"}
+"""Sizes of the model that come from the tokenizer."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -47,9 +51,13 @@ class Recipe:
     """`preset`, and the settings that differ from it. The vocabulary comes from the tokenizer."""
     decode: SearchSettings = field(default_factory=SearchSettings)
     seed: int = 1
+    """From 0; the same seed and recipe give the same model."""
     start: str = ""
     """A model directory to start from: its weights, settings and tokenizer. Without it, training starts from random
     weights and learns a tokenizer."""
+
+    def __post_init__(self) -> None:
+        check_range("seed", self.seed, least=0, below=2**63)
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -61,15 +69,56 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         for old, new in names.items():
             if isinstance(raw.get(table), Mapping) and old in raw[table]:
                 raise ConfigError(f"{path}: [{table}] '{old}' is now '{new}'")
+    _check_places(raw, path)
     recipe = from_table(Recipe, raw, str(path))
-    if not 0 <= recipe.seed < 2**63:
-        raise ConfigError(f"{path}: seed must be at least 0 and below 2^63, not {recipe.seed}")
-    check_validation(recipe)
-    if recipe.start:
-        _check_start(recipe)
-    else:
-        model_config(recipe, vocab=1000)  # finds a mistake in [model] before hours of tokenizing
+    with _named(f"{path}:"):
+        check_validation(recipe)
+        if recipe.start:
+            _check_start(recipe)
+        else:
+            config = model_config(recipe, vocab=1000)  # finds a mistake in [model] before hours of tokenizing
+            check_context(recipe, config.context)
     return recipe
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Begin the message of a mistake with its place."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place} {error}") from None
+
+
+def _check_places(raw: Mapping[str, Any], path: Path) -> None:
+    """Complain about a key that belongs to another table, and name that table: spelling alone would not find it."""
+    keys = _keys_of_tables()
+    for table, own in keys.items():
+        values = raw.get(table) if table else raw
+        here = f"{path}: [{table}]" if table else f"{path}:"
+        for key in values if isinstance(values, Mapping) else ():
+            if key in own or synonyms(key, own) or f"{table}.{key}" in ("model.vocab", "model.source_vocab"):
+                continue  # the model's vocabulary has a message of its own
+            homes = [(name, key) for name in keys if key in keys[name]]
+            homes = homes or [(name, ours) for name in keys for ours in synonyms(key, keys[name])]
+            if homes:
+                places = [f"'{name}.{ours}'" if name else f"'{ours}' at the top of the file" for name, ours in homes]
+                raise ConfigError(f"{here} unknown key '{key}'{suggestion(places)}")
+
+
+def _keys_of_tables() -> dict[str, set[str]]:
+    """Table -> its keys; the one without a name is the top of the file."""
+    kinds = {
+        "": Recipe,
+        "data": DataSettings,
+        "train": TrainSettings,
+        "model": Seq2SeqConfig,
+        "tokenizer": TokenizerSettings,
+        "decode": SearchSettings,
+    }
+    keys = {table: set(setting_fields(kind)) for table, kind in kinds.items()}
+    keys["model"] = {"preset"} | keys["model"] - TOKENIZER_SIZES
+    return keys
 
 
 def read_saved_recipe(raw: Mapping[str, Any], where: str) -> Recipe:
@@ -84,7 +133,13 @@ def read_saved_recipe(raw: Mapping[str, Any], where: str) -> Recipe:
 def check_validation(recipe: Recipe) -> None:
     """Early stopping needs validation pairs."""
     if recipe.train.stop_on != "none" and not recipe.data.valid and recipe.data.split is None:
-        raise ConfigError(f"stop_on = '{recipe.train.stop_on}' needs data to validate on: [data] valid = …")
+        raise ConfigError(f"[train] stop_on = '{recipe.train.stop_on}' needs data to validate on: [data] valid = …")
+
+
+def check_context(recipe: Recipe, context: int) -> None:
+    """The model must be able to read every pair kept."""
+    if recipe.data.max_tokens > context:
+        raise ConfigError(f"[data] max_tokens {recipe.data.max_tokens} is more than the model's context, {context}")
 
 
 def _check_start(recipe: Recipe) -> None:
@@ -93,6 +148,7 @@ def _check_start(recipe: Recipe) -> None:
         raise ConfigError(f"[model] {min(fixed)} comes from start = '{recipe.start}'; only dropout can be set")
     if replace(recipe.tokenizer, dropout=0.0) != TokenizerSettings():
         raise ConfigError(f"[tokenizer] comes from start = '{recipe.start}'; only dropout can be set")
+    from_table(Seq2SeqConfig, to_table(preset("transformer-small")) | recipe.model, "[model]")  # is it a dropout?
 
 
 def model_config(recipe: Recipe, vocab: int, source_vocab: int | None = None) -> Seq2SeqConfig:
@@ -101,20 +157,16 @@ def model_config(recipe: Recipe, vocab: int, source_vocab: int | None = None) ->
     name = changes.pop("preset", "transformer-small")
     if not isinstance(name, str):
         raise ConfigError("[model] preset must be a string, the name of a preset")
-    base = preset(name)
-    if not isinstance(base, Seq2SeqConfig):
-        choices = ", ".join(name for name in PRESETS if isinstance(preset(name), Seq2SeqConfig))
-        raise ConfigError(f"[model] '{name}' is not a translation preset; choose one of {choices}")
-    for key in ("vocab", "source_vocab"):
-        if key in changes:
-            raise ConfigError(f"[model] {key} comes from the tokenizer; set it in [tokenizer] instead")
+    with _named("[model]"):
+        base = preset(name, Seq2SeqConfig)
+    if given := sorted(TOKENIZER_SIZES & changes.keys()):
+        raise ConfigError(f"[model] {given[0]} comes from the tokenizer; set it in [tokenizer] instead")
     sizes = {"vocab": vocab, "source_vocab": source_vocab}
     if source_vocab is not None and "tied" not in changes:
         changes["tied"] = "target"  # two vocabularies cannot share one matrix
     config = from_table(Seq2SeqConfig, to_table(base) | changes | sizes, "[model]")
     for key in ("encoder_layers", "decoder_layers"):
-        if getattr(config, key) > MAX_LAYERS:
-            raise ConfigError(f"[model] {key} must be at most {MAX_LAYERS:,}, not {getattr(config, key):,}")
+        check_range(f"[model] {key}", getattr(config, key), most=MAX_LAYERS)
     return config
 
 

@@ -28,7 +28,7 @@ from regard.text import tokenizer as text
 from regard.training import checkpoint
 from regard.training.loop import is_finished
 from regard.training.recipe import Recipe, check_validation, read_saved_recipe, set_value
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import read_model, write_model
 from regard.weights.safetensors_files import build_model, parameters
 
@@ -158,7 +158,11 @@ def read_recipe(run: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def check_resumable(run: Path, recipe: Recipe) -> None:
-    """Complain about a run that is finished, or further than its last update."""
+    """Complain about a run that failed before its first checkpoint, is finished, or is further than its last update."""
+    if _has_failed(run):
+        reason = (run / FAILED).read_text(encoding="utf-8", errors="replace").strip()
+        advice = f"correct the recipe and start over: regard train RECIPE {run}"
+        raise UsageError(f"{run}: failed before its first checkpoint ({reason}); {advice}")
     saved = reversed(checkpoint.checkpoints(run / STATE))
     newest = next((path for path in saved if checkpoint.damage(path, only=checkpoint.PROGRESS) is None), None)
     if newest is None:

@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.config import check_range
 from regard.decoding.settings import MAX_BEAM
 from regard.errors import ConfigError
 
 MAX_UPDATES = 99_999_999
 """The names of checkpoints have eight digits. No other whole number needs to be larger."""
+MAX_ACCUMULATE = 10_000
+"""All batches of an update are in memory."""
 MAX_REPLICAS = 256
+MAX_WEIGHT = 1e6
+"""Of a part of the loss, of the decay, of a gradient: far from what overflows in float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +39,15 @@ class TrainSettings:
     lr_floor: float = 0.0
     """cosine and wsd: final learning rate, as a fraction of the peak."""
     betas: tuple[float, ...] = (0.9, 0.98)
+    """Decay of AdamW's averages of the gradient and of its square."""
     eps: float = 1e-9
+    """Added to AdamW's divisor."""
     weight_decay: float = 0.0
     """Applied to matrices; never to biases, norms and embeddings."""
     clip: float = 1.0
     """Maximum gradient norm; 0 for no limit."""
     label_smoothing: float = 0.1
+    """Share of the target probability that is spread over the whole vocabulary."""
     rdrop_alpha: float = 0.0
     """R-Drop: weight of the divergence between two passes with different dropout (5 in its paper); 0 turns it off.
     An update takes twice as long."""
@@ -73,32 +81,29 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name in ("updates", "batch_tokens", "accumulate", "average", "validate_every", "log_every"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+            check_range(name, getattr(self, name), least=1)
         for name in ("warmup", "decay", "save_every", "replicas", "patience", "clip", "weight_decay", "rdrop_alpha"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
+            check_range(name, getattr(self, name), least=0)
         for name, value in vars(self).items():
-            most = {"replicas": MAX_REPLICAS, "mrt_samples": MAX_BEAM}.get(name, MAX_UPDATES)
-            if isinstance(value, int) and value > most:
-                raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
-        if self.mrt_samples < 2:
-            raise ConfigError(f"mrt_samples must be at least 2, not {self.mrt_samples}: they are compared")
+            if isinstance(value, int):
+                most = {"accumulate": MAX_ACCUMULATE, "replicas": MAX_REPLICAS, "mrt_samples": MAX_BEAM}
+                check_range(name, value, most=most.get(name, MAX_UPDATES))
+        for name in ("clip", "weight_decay", "rdrop_alpha"):
+            check_range(name, getattr(self, name), most=MAX_WEIGHT)
+        check_range("mrt_samples", self.mrt_samples, least=2)
+        for name in ("label_smoothing", "moving_average", "mrt_weight"):
+            check_range(name, getattr(self, name), least=0, below=1)
+        check_range("lr_floor", self.lr_floor, least=0, most=1)
+        check_range("eps", self.eps, above=0)
+        check_range("lr", self.lr, above=0, below=10)
         if self.mrt_weight and self.rdrop_alpha:
             raise ConfigError("mrt_weight and rdrop_alpha cannot be combined: set one of them to 0")
         if self.mrt_weight and self.parallel == "fsdp":
             raise ConfigError("mrt_weight needs the full model to translate with: use parallel = 'ddp'")
-        for name in ("label_smoothing", "moving_average", "mrt_weight"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 0 and below 1, but is {getattr(self, name)}")
-        if not 0 <= self.lr_floor <= 1:
-            raise ConfigError(f"lr_floor must be between 0 and 1, but is {self.lr_floor}")
-        if not self.eps > 0:
-            raise ConfigError(f"eps must be above 0, but is {self.eps}")
-        if not 0 < self.lr < 10:
-            raise ConfigError(f"lr must be above 0 and below 10, but is {self.lr}")
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ConfigError(f"betas must be two numbers, each at least 0 and below 1, not {self.betas}")
+        if len(self.betas) != 2:
+            raise ConfigError(f"betas must be two numbers, not {list(self.betas)}")
+        for beta in self.betas:
+            check_range("betas", beta, least=0, below=1)
         if self.optimizer == "muon" and self.parallel == "fsdp":
             raise ConfigError("optimizer = 'muon' needs whole matrices: use parallel = 'ddp'")
         if self.schedule == "wsd" and not 0 < self.decay <= self.updates - self.warmup:

@@ -29,7 +29,7 @@ class StopRequest:
 def stop_on_signal() -> Iterator[StopRequest]:
     """Catch the signals: the run then finishes the current update, saves a checkpoint and stops.
 
-    A second signal, at least a second later, stops it at once. Signals that are ignored, under nohup for example, stay
+    A second signal, at least a second later, stops it at once. Ignored signals, under nohup for example, stay
     ignored.
     """
     request = StopRequest()

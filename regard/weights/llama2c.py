@@ -3,6 +3,7 @@
 import struct
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,8 +11,8 @@ from regard.config import open_file
 from regard.errors import WeightsError
 from regard.models.config import DecoderConfig, GenerationConfig
 from regard.plural import counted
-from regard.weights.directory import MAX_LAYERS, Checkpoint
 from regard.weights.maps.table import pairs_to_halves
+from regard.weights.model_directory import MAX_LAYERS, Checkpoint
 from regard.weights.safetensors_files import build_model
 
 HEADER = struct.Struct("<7i")
@@ -86,7 +87,11 @@ def _read_tensors(path: Path, config: DecoderConfig, shared: bool) -> dict[str, 
     expected, found = HEADER.size + 4 * sum(sizes), path.stat().st_size
     if found != expected:
         raise WeightsError(f"{path}: has {counted(found, 'byte')}, but its header requires {expected:,}")
-    numbers = torch.from_file(str(path), shared=False, size=found // 4, dtype=torch.float32)[HEADER.size // 4 :]
+    numbers = torch.from_numpy(
+        np.fromfile(path, np.float32, sum(sizes), offset=HEADER.size)
+    )  # not mapped: it may change
+    if len(numbers) != sum(sizes):
+        raise WeightsError(f"{path}: has changed since it was opened; load the model again")
     parts: dict[str, Tensor] = {}
     start = 0
     for (name, shape), size in zip(shapes.items(), sizes, strict=True):

@@ -4,6 +4,7 @@ from torch.testing import assert_close
 
 from regard.blocks.attention import Attention
 from regard.blocks.trace import Trace
+from regard.errors import UsageError
 
 
 def test_a_note_is_found_under_its_path_in_the_order_of_the_data() -> None:
@@ -57,3 +58,13 @@ def test_looking_does_not_change_the_gradient() -> None:
     unseen = torch.autograd.grad(attention(x_BLD).square().sum(), attention.query.weight)[0]
     seen = torch.autograd.grad(attention(x_BLD, trace=Trace()).square().sum(), attention.query.weight)[0]
     assert_close(seen, unseen)
+
+
+def test_it_is_a_mapping_that_helps_with_paths() -> None:
+    trace = Trace()
+    trace.note("encoder.blocks.0.attention.weights", torch.zeros(1, 2, 3))
+    assert repr(trace) == "<Trace of 1 tensors: encoder.blocks.0.attention.weights (1, 2, 3)>"
+    assert [*trace.keys()] == [*trace]
+    assert trace.get("logits") is None
+    with pytest.raises(UsageError, match=r"did you mean 'encoder.blocks.0.attention.weights'"):
+        trace["encoder.block.0.attention.weights"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import from_table as read_settings
+from regard.data.filter_counts import Stats
 from regard.data.sources import DataSettings, Files, read_pairs, validation_pairs
-from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError
 
 ROWS = [("one", "eins"), ("two words", "zwei Wörter"), ("drei\u2028\x0b\x85 3", "三")]
@@ -219,13 +219,13 @@ def test_validation_pairs_keep_their_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"train": [{}]}, r"'train'\[0\]: give either source and target, or tsv, or jsonl"),
+        ({"train": [{}]}, r"\[train\[0\]\] give either source and target, or tsv, or jsonl"),
         ({"train": [{"tsv": "a", "jsonl": "b"}]}, "give either"),
         ({"train": [{"source": "a"}]}, "source and target must be given together"),
-        ({"train": [{"tsv": "a", "columns": [0, 1]}]}, "columns must be two numbers >= 1"),
+        ({"train": [{"tsv": "a", "columns": [0, 1]}]}, "columns must be at least 1, not 0"),
         ({"train": [{"tsv": "a", "columns": [1]}]}, "columns must be two numbers"),
         ({"train": [{"jsonl": "a", "keys": ["x"]}]}, "keys must be two names"),
-        ({"train": [{"tsv": "a", "weight": 0}]}, "weight must be more than 0"),
+        ({"train": [{"tsv": "a", "weight": 0}]}, "weight must be above 0"),
         ({"train": [{"tsv": "a", "weigth": 2}]}, "did you mean 'weight'"),
         ({"max_tokens": 1}, "max_tokens must be at least 2"),
         ({"max_ratio": 0.5}, "max_ratio must be at least 1"),

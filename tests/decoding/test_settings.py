@@ -4,49 +4,50 @@ from typing import Any
 import pytest
 
 from regard.config import from_table, to_table
-from regard.decoding.settings import SearchSettings
+from regard.decoding.settings import SearchSettings, search_settings
 from regard.errors import ConfigError
+from regard.models.config import GenerationConfig
 
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"beam": 0}, "beam must be in 1 … 1,024, not 0"),
-        ({"beam": 10**9}, "beam must be in"),
+        ({"beam": 0}, "beam must be at least 1 and at most 1,024, not 0"),
+        ({"beam": 10**9}, "beam must be at least"),
         ({"beam": 2.0}, "beam must be a whole number, not 2.0"),
         ({"beam": True}, "beam must be a whole number, not True"),
         ({"beam": None}, "beam must be a whole number, not None"),
         ({"beam": 2, "n_best": 3}, "n_best 3 of a beam of 2"),
-        ({"n_best": 0}, "n_best must be in"),
-        ({"length_penalty": math.nan}, "length_penalty must be in"),
-        ({"length_penalty": math.inf}, "length_penalty must be in"),
+        ({"n_best": 0}, "n_best must be at least"),
+        ({"length_penalty": math.nan}, "length_penalty must be at least"),
+        ({"length_penalty": math.inf}, "length_penalty must be at least"),
         ({"length_penalty": "1"}, "length_penalty must be a number, not '1'"),
         ({"length_form": "papre"}, "did you mean 'paper'"),
-        ({"patience": -1.0}, "patience must be in"),
-        ({"temperature": -0.5}, "temperature must be in"),
-        ({"temperature": math.nan}, "temperature must be in"),
+        ({"patience": -1.0}, "patience must be at least"),
+        ({"temperature": -0.5}, "temperature must be at least"),
+        ({"temperature": math.nan}, "temperature must be at least"),
         ({"temperature": 1e-9}, "temperature must be 0"),
         ({"temperature": 1.0, "beam": 2}, "search or sample, not both"),
         ({"temperature": 1.0, "top_p": 0.0}, "top_p must be above 0"),
-        ({"temperature": 1.0, "top_p": 1.1}, "top_p must be in"),
-        ({"temperature": 1.0, "min_p": -0.1}, "min_p must be in"),
-        ({"temperature": 1.0, "top_k": -1}, "top_k must be in"),
-        ({"temperature": 1.0, "n_best": 10**6}, "n_best must be in"),
+        ({"temperature": 1.0, "top_p": 1.1}, "top_p must be at least"),
+        ({"temperature": 1.0, "min_p": -0.1}, "min_p must be at least"),
+        ({"temperature": 1.0, "top_k": -1}, "top_k must be at least"),
+        ({"temperature": 1.0, "n_best": 10**6}, "n_best must be at least"),
         ({"top_k": 5}, "top_k is for sampling"),
         ({"top_p": 0.5}, "top_p is for sampling"),
         ({"min_p": 0.5}, "min_p is for sampling"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty must be in"),
-        ({"frequency_penalty": 3.0}, "frequency_penalty must be in"),
-        ({"presence_penalty": -3.0}, "presence_penalty must be in"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty must be at least"),
+        ({"frequency_penalty": 3.0}, "frequency_penalty must be at least"),
+        ({"presence_penalty": -3.0}, "presence_penalty must be at least"),
         ({"beam": 2, "repetition_penalty": 0.9}, "cannot reward repetition"),
         ({"beam": 2, "presence_penalty": -0.1}, "cannot reward repetition"),
         ({"beam": 2, "frequency_penalty": -0.1}, "cannot reward repetition"),
-        ({"no_repeat_ngram": -1}, "no_repeat_ngram must be in"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram must be at least"),
         ({"min_tokens": 5, "max_tokens": 4}, "min_tokens 5 is more than max_tokens 4"),
-        ({"max_tokens": -1}, "max_tokens must be in"),
-        ({"max_tokens": 10**9}, "max_tokens must be in"),
-        ({"seed": -1}, "seed must be in"),
-        ({"seed": 2**64}, "seed must be in"),
+        ({"max_tokens": -1}, "max_tokens must be at least"),
+        ({"max_tokens": 10**9}, "max_tokens must be at least"),
+        ({"seed": -1}, "seed must be at least"),
+        ({"seed": 2**64}, "seed must be at least"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(settings: dict[str, Any], complaint: str) -> None:
@@ -60,6 +61,13 @@ def test_a_file_can_hold_it() -> None:
     assert from_table(SearchSettings, {"length_penalty": 1}, "here") == SearchSettings()
     with pytest.raises(ConfigError, match="here: unknown key 'beams' - did you mean 'beam'"):
         from_table(SearchSettings, {"beams": 4}, "here")
+
+
+def test_unset_settings_are_what_the_help_says() -> None:
+    model = GenerationConfig(beam=2, length_penalty=0.6)
+    settings = search_settings(model, {"n_best": 5})
+    assert (settings.beam, settings.patience, settings.length_penalty) == (5, 1.0, 0.6)
+    assert (SearchSettings().patience, SearchSettings(beam=2).enough) == (None, math.inf)
 
 
 def test_the_papers_length_penalty() -> None:

@@ -213,7 +213,11 @@ def test_a_loop_is_seen_and_tried_again(box: DocumentTranslator, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("wishes", "said"),
-    [({"to": None}, "which language"), ({"to": "es"}, "de, en, fr"), ({"to": "de", "source": "es"}, "does not know")],
+    [
+        ({"to": None}, "no target language; choose de, en, fr"),
+        ({"to": "es"}, "de, en, fr"),
+        ({"to": "de", "source": "es"}, "does not know"),
+    ],
 )
 def test_what_it_cannot_do(box: DocumentTranslator, wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
@@ -230,7 +234,7 @@ def test_wrong_keywords(box: DocumentTranslator) -> None:
     keywords: dict[str, Any] = {"beem": 4}
     with pytest.raises(UsageError, match="unknown search setting 'beem'"):
         box.translate("I am here.", to="de", **keywords)
-    with pytest.raises(ConfigError, match="beam must be in 1"):
+    with pytest.raises(ConfigError, match="beam must be at least 1"):
         box.translate("I am here.", to="de", beam=0)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.documents.glossary import MAX_TERM_PARTS, Glossary, Term
-from regard.errors import InputError
+from regard.errors import InputError, UsageError
 
 SIZE = 100_000
 
@@ -24,6 +24,13 @@ def found(terms: Glossary, text: str) -> list[tuple[str, str]]:
 
 def words(terms: Glossary, text: str) -> list[str]:
     return [word for word, _ in found(terms, text)]
+
+
+def test_a_path_may_be_a_string_and_terms_must_be_terms(tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("cat\tKatze\n")
+    assert Glossary.read(str(tmp_path / "terms.tsv")).terms == (Term("cat", "Katze"),)
+    with pytest.raises(UsageError, match=r"terms must be Term\(source, target\), not \('cat', 'Katze'\)"):
+        Glossary([("cat", "Katze")])  # type: ignore[list-item]
 
 
 # matching

@@ -53,7 +53,7 @@ def test_confidence_counts_source_tokens_as_the_calibration_does(box: DocumentTr
         searching.send(box.model.find([asked.text], asked.settings, to=asked.tag)[0])
     assert found.best is not None
     assert found.best.source_ids[0] == box.model.tokenizer.id_of(">>de<<")
-    fitted = box.confidence.of_sentence(found.best.piece_log_probabilities, len(found.best.source_ids))
+    fitted = box.confidence.of_sentence(found.best.log_probs, len(found.best.source_ids))
     assert found.confidence == fitted
 
 

@@ -31,8 +31,8 @@ def test_by_hand(toy: TranslationModel, pairs: Pairs) -> None:
     found = list(likelihoods(toy, pairs))
     for one, (source, target) in zip(found, pairs, strict=True):
         expected = by_hand(toy, source, target)
-        assert one.log_probabilities == pytest.approx(expected, abs=1e-4)
-        assert one.log_probability == pytest.approx(sum(expected), abs=1e-3)
+        assert one.log_probs == pytest.approx(expected, abs=1e-4)
+        assert one.log_prob == pytest.approx(sum(expected), abs=1e-3)
         assert one.mean == pytest.approx(sum(expected) / len(expected), abs=1e-4)
         assert one.words == len(target.split())
         assert toy.tokenizer.decode(toy.tokenizer.encode_target(target)) == target
@@ -67,8 +67,8 @@ def test_the_search_reports_the_same(toy: TranslationModel, pairs: Pairs, beam: 
             ids = ids + [toy.tokenizer.end] * one.ended
             (again,) = score_tokens(toy, [toy.tokenizer.encode(source)], [ids])
             assert again.ended == one.ended
-            assert again.log_probs == pytest.approx(one.piece_log_probabilities, abs=1e-4)
-            assert again.log_prob == pytest.approx(one.log_probability, abs=1e-3)
+            assert again.log_probs == pytest.approx(one.log_probs, abs=1e-4)
+            assert again.log_prob == pytest.approx(one.log_prob, abs=1e-3)
 
 
 def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pairs) -> None:
@@ -77,8 +77,8 @@ def test_the_language_is_read_with_the_source(toy: TranslationModel, pairs: Pair
     tag = toy.tokenizer.id_of(">>de<<")
     assert tag is not None
     (expected,) = score_tokens(toy, [[tag, *toy.tokenizer.encode(source)]], [toy.tokenizer.encode_target(target)])
-    assert found.log_probabilities == expected.log_probs
-    assert found.log_probability != next(likelihoods(toy, [pairs[0]])).log_probability
+    assert found.log_probs == expected.log_probs
+    assert found.log_prob != next(likelihoods(toy, [pairs[0]])).log_prob
 
 
 def test_batching_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +90,8 @@ def test_batching_changes_nothing(toy: TranslationModel, pairs: Pairs, monkeypat
     alone = [next(likelihoods(toy, [pair])) for pair in many]
     for one, other, third in zip(together, in_parts, alone, strict=True):
         assert one.pieces == other.pieces == third.pieces
-        assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
-        assert one.log_probabilities == pytest.approx(third.log_probabilities, abs=1e-4)
+        assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+        assert one.log_probs == pytest.approx(third.log_probs, abs=1e-4)
 
 
 def test_pairs_without_a_score(toy: TranslationModel) -> None:
@@ -99,14 +99,14 @@ def test_pairs_without_a_score(toy: TranslationModel) -> None:
     found = list(likelihoods(toy, given))
     assert [one.fault[:6] for one in found] == ["the so", "", "longer", "longer", ""]
     assert found[1].pieces == ["</s>"]  # an empty text is a text
-    assert math.isnan(found[0].log_probability)
+    assert math.isnan(found[0].log_prob)
     total = perplexity(found)
     assert (total.pairs, total.left_out) == (2, 3)
     assert math.isfinite(total.per_token)
 
 
 def test_a_line_without_spaces_is_one_long_word() -> None:
-    total = likelihood.Perplexity(log_probability=-2000.0, tokens=300, words=1, pairs=1)
+    total = likelihood.Perplexity(log_prob=-2000.0, tokens=300, words=1, pairs=1)
     assert total.per_token == pytest.approx(math.exp(2000 / 300))
     assert total.per_word == math.inf
     assert math.isnan(likelihood.Perplexity().per_token)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputError
 from regard.inference.backend import SpecialTokens
@@ -276,7 +276,7 @@ def test_ctrl_c_ends_a_batch_on_two_threads_within_a_step_and_the_model_still_wo
     time.sleep(1.0)
     child.send_signal(signal.SIGINT)
     try:
-        output, errors = child.communicate(timeout=20)  # the whole batch takes minutes
+        output, errors = child.communicate(timeout=120)  # the whole batch takes minutes
     finally:
         child.kill()
     assert child.returncode == 130, output + errors

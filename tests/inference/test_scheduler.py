@@ -3,6 +3,7 @@
 What comes out of real models is tested in tests/properties.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from threading import Barrier, BrokenBarrierError
 
 import pytest
 
+from regard.cpu import threads
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
 from regard.errors import Cancelled, DeadlineExceeded, ModelError, QueueFull
@@ -160,13 +162,42 @@ def test_threads_of_its_own_serve_many_submitters() -> None:
     def submitter(number: int) -> None:
         found[number] = own.submit(request(number), client=str(number)).result(ALL_THERE)[0].tokens
 
-    threads = [threading.Thread(target=submitter, args=(number,)) for number in range(8)]
-    for thread in threads:
+    submitters = [threading.Thread(target=submitter, args=(number,)) for number in range(8)]
+    for thread in submitters:
         thread.start()
-    for thread in threads:
+    for thread in submitters:
         thread.join()
     own.close()
     assert found == {number: [number] for number in range(8)}
+
+
+def test_threads_that_come_and_go_lose_no_request() -> None:
+    """Two threads, switched as often as Python can. A thread once died of the other's bookkeeping."""
+    own = Scheduler(CountingBackend([1] * 1500), TOKENS)  # type: ignore[arg-type]
+    own.start(2)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(300):
+            handles = [own.submit(request(number)) for number in range(4)]
+            assert [handle.result(ALL_THERE)[0].tokens for handle in handles] == [[number] for number in range(4)]
+    finally:
+        sys.setswitchinterval(interval)
+        own.close()
+
+
+def test_a_thread_that_dies_tells_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = scheduler()
+
+    def broken(share: int) -> None:
+        raise RuntimeError("no threads today")
+
+    monkeypatch.setattr(threads, "set_native_share", broken)
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    own.start(1)
+    with pytest.raises(RuntimeError, match="no threads today"):
+        own.submit(request(1)).result(ALL_THERE)
+    own.close()
 
 
 def test_a_full_queue_refuses() -> None:

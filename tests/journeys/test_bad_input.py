@@ -153,9 +153,9 @@ def test_a_file_is_not_read_and_written(regard: Run, folders: Folders, tmp_path:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("--length-penalty 99", "--length-penalty must be in -10.0 … 10.0, not 99.0"),
+        ("--length-penalty 99", "--length-penalty must be at least -10.0 and at most 10.0, not 99.0"),
         ("--max-tokens 0", "--max-tokens must be at least 1, not 0"),
-        ("--beam 0", "--beam must be in 1 … 1,024, not 0"),
+        ("--beam 0", "--beam must be at least 1 and at most 1,024, not 0"),
         ("--top-p 0.5", "--top-p is for sampling; give a temperature above 0 as well"),
         ("--beam 3 --temperature 0.5", "--beam 3 and --temperature 0.5: search or sample, not both"),
         ("--n-best 3 --beam 2", "--n-best 3 of a beam of 2; widen the beam, or sample"),
@@ -168,6 +168,15 @@ def test_errors_name_the_options(regard: Run, folders: Folders, given: str, expe
     if "min-tokens" not in given:
         done = regard("generate", TEXT, "-m", folders["writer"], *given.split(), code=pytest.approx(2, abs=1))
         assert error_line(done) == f"regard: {expected}"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("trace", TEXT, "--block"), ("fill", "[MASK]", "--top"), ("average", "run", "new", "--last")]
+)
+def test_a_count_is_refused_in_the_same_words(regard: Run, folders: Folders, arguments: tuple[str, ...]) -> None:
+    model = () if arguments[0] == "average" else ("-m", folders["filler"])
+    done = regard(*arguments, "0", *model, code=2)
+    assert error_line(done) == f"regard: Invalid value for '{arguments[-1]}': must be at least 1, not 0"
 
 
 @pytest.mark.parametrize("arguments", [("embed",), ("trace", TEXT), ("--help",)], ids=lambda arguments: arguments[0])

@@ -119,7 +119,7 @@ def test_a_named_source_language(regard: Run) -> None:
 
 def test_a_target_language_that_cannot_be_chosen(regard: Run, folders: Folders, tmp_path: Path) -> None:
     """A model without languages must not translate into its only one when asked for another."""
-    message = "cannot translate into 'fr'; it has only one target language"
+    message = "does not translate into 'fr'; it has only one target language"
     assert message in regard("translate", "I ate.", "-m", folders["translator"], "--to", "fr", code=2).stderr
     (tmp_path / "a.txt").write_text("I ate.\n")
     arguments = ("translate-file", "a.txt", "-o", "b.txt", "-m", folders["translator"], "--to", "fr")
@@ -145,9 +145,9 @@ def test_what_cannot_be(regard: Run, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "x.srt").write_text("no subtitles")
     (tmp_path / "x.doc").write_text("no")
     for code, said, *arguments in (
-        (2, "which language", "translate", "I am here."),
+        (2, "no target language; choose de, en, fr", "translate", "I am here."),
         (2, "de, en, fr", "translate", "I am here.", "--to", "es"),
-        (2, "0 … 1", "translate", "x", "--to", "de", "--min-confidence", "7"),
+        (2, "at least 0 and at most 1", "translate", "x", "--to", "de", "--min-confidence", "7"),
         (2, "does not work with", "translate", "x", "--to", "de", "--min-confidence", "0.5", "--as-is"),
         (4, "x.srt", "translate-file", "x.srt", "-o", "y.srt", "--to", "de"),
         (2, "x.doc", "translate-file", "x.doc", "-o", "y.doc", "--to", "de"),

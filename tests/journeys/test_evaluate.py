@@ -188,16 +188,16 @@ def test_score(regard: Run, folders: Folders, test_set: tuple[str, str]) -> None
         for line in regard("score", *test_set, "-m", folders["translator"], "--tokens", "--json").stdout.splitlines()
     ]
     assert objects[1] == {
-        "log_probability": None,
+        "log_prob": None,
         "mean": None,
         "tokens": 0,
         "fault": "the source is empty",
         "pieces": [],
-        "log_probabilities": [],
+        "log_probs": [],
     }
     for i in (0, 2, 3):
-        assert float(rows[i][0]) == pytest.approx(objects[i]["log_probability"], abs=1e-5)
-        assert float(rows[i][0]) == pytest.approx(sum(objects[i]["log_probabilities"]), abs=1e-4)
+        assert float(rows[i][0]) == pytest.approx(objects[i]["log_prob"], abs=1e-5)
+        assert float(rows[i][0]) == pytest.approx(sum(objects[i]["log_probs"]), abs=1e-4)
         assert float(rows[i][1]) == pytest.approx(float(rows[i][0]) / objects[i]["tokens"], abs=1e-5)
         assert objects[i]["pieces"][-1] == "</s>"
     assert "1 without a score: the source is empty (first: test.en:2)" in done.stderr
@@ -222,11 +222,9 @@ def test_score_agrees_with_the_search(regard: Run, folders: Folders, tmp_path: P
         length = len(one["pieces"])
         if score["pieces"][:length] == one["pieces"]:
             agreed += 1
-            assert score["log_probabilities"][:length] == pytest.approx(
-                one["piece_log_probabilities"][:length], abs=1e-4
-            )
+            assert score["log_probs"][:length] == pytest.approx(one["log_probs"][:length], abs=1e-4)
             if one["ended"]:
-                assert score["log_probability"] == pytest.approx(one["log_probability"], abs=1e-3)
+                assert score["log_prob"] == pytest.approx(one["log_prob"], abs=1e-3)
     assert agreed
 
 
@@ -281,7 +279,8 @@ def test_contradictions(regard: Run, folders: Folders, test_set: tuple[str, str]
         (("-m", folders["writer"]), "not a translation model"),
         ((*model, "--beam", "0"), "beam must be"),
         ((*model, "-o", "."), "is not a file"),
-        ((*model, "-o", "nowhere/out"), "cannot be written"),
+        ((*model, "-o", "nowhere/out"), "nowhere does not exist; create it first"),
+        ((*given, "--to", "fr"), "--to needs a model"),
         (("-m", "nowhere"), "no such directory"),
     ]:
         done = regard("evaluate", *test_set, *options, code=pytest.approx(4, abs=2))

@@ -9,7 +9,7 @@ from journeys_types import Folders, Run, error_line
 import regard as package
 from regard.cli.main import VERBS
 from regard.tasks import LanguageModel, TranslationModel
-from regard.weights.directory import SHORTLIST
+from regard.weights.model_directory import SHORTLIST
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "recipes/sample"
@@ -107,11 +107,12 @@ def test_alignments_of_several_translations(regard: Run, folders: Folders) -> No
 @pytest.mark.parametrize(
     ("code", "change", "expected"),
     [
-        (3, "model.preset=gpt2", "[model] 'gpt2' is not a translation preset; choose one of transformer-"),
-        (3, "model.vocab=9", "[model] vocab comes from the tokenizer; set it in [tokenizer] instead"),
+        (3, "model.preset=gpt2", "recipe.toml: [model] preset 'gpt2' is of another family; choose one of transformer-"),
+        (3, "model.preset=nothing", "unknown preset 'nothing'; choose one of transformer-base, transformer-big"),
+        (3, "model.vocab=9", "recipe.toml: [model] vocab comes from the tokenizer; set it in [tokenizer] instead"),
         (2, "seed.more=1", "--set seed.more=1: 'seed' is not a table"),
-        (3, "data.placeholders=2", "placeholders must be a fraction from 0 to 1, not 2"),
-        (3, "data.bad_lines=drop", "'bad_lines' must be one of error, skip, not 'drop'"),
+        (3, "data.placeholders=2", "recipe.toml: [data] placeholders must be at least 0 and at most 1, not 2.0"),
+        (3, "data.bad_lines=drop", "recipe.toml: [data] 'bad_lines' must be one of error, skip, not 'drop'"),
         (2, "data.train=[]", "the recipe names no training data: [data] train = …"),
     ],
 )

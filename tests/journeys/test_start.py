@@ -88,7 +88,8 @@ def test_contradictions(regard: Run, folders: Folders, tmp_path: Path) -> None:
     for code, message, change in (
         (2, "is not a translation model", f"start={folders['writer']}"),
         (5, "nowhere", "start=nowhere"),
-        (3, "[model] width comes from start", "model.width=8"),
+        (3, "more.toml: [model] width comes from start", "model.width=8"),
+        (3, "more.toml: [model] dropout must be at least 0 and below 1, not 2", "model.dropout=2"),
         (3, "[tokenizer] comes from start", "tokenizer.vocab=700"),
     ):
         assert message in regard("train", "more.toml", "run", "--set", DATA, "--set", change, code=code).stderr

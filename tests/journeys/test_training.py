@@ -104,7 +104,7 @@ def test_the_recipe_of_the_sample(regard: Run, tmp_path: Path) -> None:
         regard("translate", "The dog sees a red house.", "-m", "run/model", "--as-is", "--json", "--align").stdout
     )["translations"]
     assert found["text"] == "Der Hund sieht ein rotes Haus."
-    assert len(found["piece_log_probabilities"]) == len(found["pieces"]) + 1
+    assert len(found["log_probs"]) == len(found["pieces"]) + 1
     assert len(found["alignment"]) == 6
     listed = regard("translate", "The dog sees a red house.", "-m", "run/model", "--n-best", "3").stdout.splitlines()
     assert [line.split(" ||| ")[0] for line in listed] == ["0", "0", "0"]
@@ -225,9 +225,10 @@ def test_a_lost_worker_stops_all_and_the_run_goes_on(tmp_path: Path) -> None:
 def test_a_run_that_failed_before_its_first_checkpoint_is_started_over(regard: Run, tmp_path: Path) -> None:
     """The name is free again for a corrected recipe, and the run is as if nothing had happened before."""
     brief = settings(*BRIEF[:4], "train.updates=2", "train.validate_every=2", "train.warmup=1")
-    failed = regard("train", RECIPE, "run", *brief, "--set", "data.max_tokens=2000", code=3)
-    assert "max_tokens" in failed.stderr
-    assert "max_tokens" in (tmp_path / "run" / "failed.txt").read_text()
+    failed = regard("train", RECIPE, "run", *brief, "--set", "data.longest_line=10", code=4)
+    assert "longest_line" in failed.stderr
+    assert "longest_line" in (tmp_path / "run" / "failed.txt").read_text()
+    assert "start over: regard train RECIPE run" in regard("train", "--resume", "run", code=2).stderr
     again = regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400")
     assert "failed before its first checkpoint; starting over" in again.stderr
     assert not (tmp_path / "run" / "failed.txt").exists()
@@ -270,6 +271,13 @@ def test_a_vocabulary_that_the_text_cannot_fill(regard: Run) -> None:
         in regard("train", RECIPE, "run", *brief, "--set", "tokenizer.vocab=400000").stderr
     )
     assert "too large" not in regard("train", RECIPE, "other", *brief).stderr
+
+
+def test_a_warmup_that_does_not_end(regard: Run) -> None:
+    brief = settings(*SMALL, "train.updates=1", "train.validate_every=1")
+    warning = "warning: [train] warmup = 2 is more than updates = 1: the learning rate never reaches lr = 0.005"
+    assert warning in regard("train", RECIPE, "run", *brief, "--set", "train.warmup=2").stderr
+    assert "warmup" not in regard("train", RECIPE, "other", *brief, "--set", "train.warmup=1").stderr
 
 
 def test_what_cannot_be(regard: Run, straight: Path, tmp_path: Path) -> None:

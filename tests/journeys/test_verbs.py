@@ -90,9 +90,41 @@ def test_a_model_with_several_target_languages_needs_one(regard: Run, tmp_path: 
     (tmp_path / "a").write_text("I am a student.\n")
     for arguments in (("trace", "I am a student."), ("score", "a", "a"), ("evaluate", "a", "a")):
         done = regard(*arguments, "-m", "box", code=2)
-        assert done.stderr == "regard: --to is required: this model translates into de, en, fr\n"
+        assert done.stderr == "regard: no target language: this model translates into de, en, fr\n"
     trace = json.loads(regard("trace", "I am a student.", "-m", "box", "--to", "de", "--json").stdout)
     assert trace["tokens"][0]["pieces"][0] == ">>de<<"
+
+
+def test_options_without_effect_are_refused(regard: Run) -> None:
+    for option, *given in (
+        ("--from", "en", "--as-is"),
+        ("--format", "html", "--n-best", "2"),
+        ("--from", "en", "--temperature", "1"),
+    ):
+        done = regard("translate", "I am here.", "--to", "de", option, *given, code=2)
+        assert done.stderr == f"regard: {option} does not work with --as-is, --n-best or --temperature\n"
+
+
+def test_a_missing_output_folder_is_reported_before_work_begins(regard: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("I am here.\n")
+    for verb in (
+        ("translate", "-i", "a.txt"),
+        ("translate-file", "a.txt"),
+        ("evaluate", "a.txt", "a.txt", "-m", "nowhere"),
+    ):
+        done = regard(*verb, "--to", "de", "-o", "no/b.txt", code=6)
+        assert done.stderr == "regard: no/b.txt: the folder no does not exist; create it first\n"
+
+
+def test_kept_source_text_is_counted(regard: Run) -> None:
+    done = regard("translate", "I sing.", "--to", "de", "--max-tokens", "2")
+    assert done.stdout == "I sing.\n"
+    assert done.stderr == "source text kept for 1 sentence; --json tells which and why\n"
+
+
+def test_advice_about_dashes_is_given_where_there_are_texts(regard: Run) -> None:
+    assert "Put --" in regard("translate", "--zzz", code=2).stderr
+    assert "Put --" not in regard("translate-file", "a.txt", "-o", "b.txt", "--zzz", code=2).stderr
 
 
 def test_no_line_ends_with_spaces(regard: Run, folders: Folders) -> None:

@@ -31,6 +31,15 @@ def test_an_unknown_preset_that_is_near_to_nothing_names_them_all() -> None:
         preset("zzz")
 
 
+def test_a_family_has_presets_of_its_own() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^preset 'bert-base' is of another family; choose one of gpt2, .*, llama-small$"
+    ):
+        preset("bert-base", DecoderConfig)
+    with pytest.raises(ConfigError, match=r"^unknown preset 'gpt-smal' - did you mean 'gpt-small'\?$"):
+        preset("gpt-smal", DecoderConfig)
+
+
 @pytest.mark.parametrize(
     ("name", "heads", "kv_heads", "head_width", "base"),
     [

@@ -569,9 +569,9 @@ def test_trace_what_the_engine_found(model: Get) -> None:
             seen = translator.trace(one)
             assert seen["target_ids"][0, 1:].tolist() == list(one.ids)
             assert seen["decoder.blocks.0.cross.weights"].shape[-2:] == (1 + len(one.ids), len(one.source_ids))
-            said = [*one.ids, *translator.generation.end][: len(one.piece_log_probabilities)]
+            said = [*one.ids, *translator.generation.end][: len(one.log_probs)]
             own = seen["logits"][0].log_softmax(-1)[torch.arange(len(said)), said]
-            assert torch.allclose(own, torch.tensor(one.piece_log_probabilities), atol=1e-4)
+            assert torch.allclose(own, torch.tensor(one.log_probs), atol=1e-4)
 
 
 # ---- there and back ----
@@ -605,3 +605,30 @@ def test_half_precision_says_about_the_same(model: Get, name: str) -> None:
     torch.testing.assert_close(half.logits([3, 4, 5]).float(), whole.logits([3, 4, 5]), atol=0.1, rtol=0.1)
     if name == "embedder":
         torch.testing.assert_close(half.embed(SENTENCES), whole.embed(SENTENCES), atol=0.1, rtol=0.1)
+
+
+def test_a_text_is_not_read_letter_by_letter() -> None:
+    box = regard.load("box")
+    assert isinstance(box, TranslationModel)
+    with pytest.raises(UsageError, match=r"must be a list of strings, not str; write \[text\]"):
+        box.translations("Hi.", to="de")
+    with pytest.raises(UsageError, match="ids must be a list of integers"):
+        box.write(["Hi."])  # type: ignore[list-item]
+
+
+def test_a_model_with_several_target_languages_needs_one() -> None:
+    box = regard.load("box")
+    assert isinstance(box, TranslationModel)
+    assert box.target_languages == ("de", "en", "fr")
+    for call in (box.translate, box.trace, lambda text: box.translations([text])):
+        with pytest.raises(UsageError, match="no target language: this model translates into de, en, fr"):
+            call("I am here.")
+    with pytest.raises(UsageError, match="does not translate into 'es'; choose de, en, fr"):
+        box.translate("I am here.", to="es")
+
+
+def test_wrong_types_get_a_clear_error() -> None:
+    with pytest.raises(UsageError, match="threads must be a whole number"):
+        regard.load("box", threads="2")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="device must be a name"):
+        regard.load("box", device=1)  # type: ignore[arg-type]

@@ -109,6 +109,16 @@ def test_a_text_that_would_fill_the_memory(tmp_path: Path, changes: dict[str, An
     refused(tokenizer_json(tmp_path, **changes), r"tokenizer\.json: cannot be used as a tokenizer \(it[ s]")
 
 
+def test_a_template_without_its_token_is_found_before_the_library_panics(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A panic writes lines of its own to standard error."""
+    step = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
+    template = {"type": "TemplateProcessing", "single": [step, TEXT], "pair": [TEXT, TEXT], "special_tokens": {}}
+    refused(tokenizer_json(tmp_path, post_processor=template), r"a token that it does not define, '\[CLS\]'")
+    assert capfd.readouterr().err == ""
+
+
 def test_an_added_token_that_would_fill_the_memory(tmp_path: Path) -> None:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     token = {"id": 5, "content": "a" * 4000, **flags, "normalized": True}

@@ -144,10 +144,10 @@ def test_split_special_tokens_is_honoured(split: bool | None, tmp_path: Path) ->
     ("raw", "message"),
     [
         ({"kind": "words"}, "must be one of bpe, unigram"),
-        ({"vocab": 260}, "vocab must be more than 260"),
-        ({"vocab": 261, "tags": ["de"]}, "vocab must be more than 261"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
-        ({"dropout": -0.1}, "dropout must be at least 0 and less than 1"),
+        ({"vocab": 260}, "vocab must be above 260"),
+        ({"vocab": 261, "tags": ["de"]}, "vocab must be above 261"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1"),
         ({"tags": ["de", "de"]}, "appears twice"),
         ({"tags": [">>de<<"]}, "must start with a letter"),
         ({"tags": ["1"]}, "must start with a letter"),
@@ -188,5 +188,17 @@ def test_a_pair_that_does_not_agree(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"target_tokenizer\.json: its pad token has the id 1, .* has 0$"):
         load(tmp_path)
     (tmp_path / "target_tokenizer.json").write_text("{")
-    with pytest.raises(TokenizerError, match=r"target_tokenizer\.json: cannot be used"):
+    with pytest.raises(TokenizerError, match=r"target_tokenizer\.json: is not valid JSON"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("letter", ["\u200d", "\0", "x", "7", "\U0001f600"])
+def test_an_endless_word_is_learned_in_parts(kind: Any, letter: str) -> None:
+    """It took a minute, and all of it became one piece, which no tokenizer file may have."""
+    texts = [*SOURCE, letter * 100_000]
+    started = time.process_time()
+    made = learn(TokenizerSettings(kind=kind, vocab=420), texts, [])
+    assert time.process_time() - started < 20
+    assert max(map(len, made.pieces(range(made.vocab)))) <= 4001
+    assert made.decode(made.encode(texts[-1])) == texts[-1]

@@ -1,19 +1,22 @@
 """A run in the hands of two processes, and what a killed one leaves."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from training_jobs import job
 
-from regard.errors import UsageError
+from regard.data.sources import Files
+from regard.errors import InputError, UsageError
 from regard.training import checkpoint
 from regard.training.loop import train
 from regard.training.recipe import Recipe, load_recipe
-from regard.training.run_directory import check_resumable, create_run, run_lock
+from regard.training.run_directory import check_files, check_resumable, create_run, run_lock
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -66,6 +69,27 @@ def test_a_failed_run_is_not_started_over_while_another_process_does(tmp_path: P
     assert (run / "tokenizer").is_dir()
     create_run(run, recipe(), print)
     assert not (run / "tokenizer").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pipe", "pipe: is not a regular file"),
+        ("/dev/zero", "/dev/zero: is not a regular file"),
+        (".", "is not a regular file"),
+        ("nowhere", "nowhere: no such file"),
+        ("a\0b", "cannot be read"),
+        ("x" * 300, "cannot be read"),
+    ],
+)
+def test_data_that_cannot_be_read_twice(tmp_path: Path, name: str, message: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    made = recipe(f"data.dir={tmp_path}")
+    for part in ("train", "valid"):
+        data = replace(made.data, **{"train": (), "valid": (), part: (Files(tsv=name),)})  # type: ignore[arg-type]
+        with pytest.raises(InputError) as raised:
+            check_files(replace(made, data=data))
+        assert message in str(raised.value)
 
 
 def test_drafts_go_and_everything_else_stays(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from regard.errors import ConfigError, ModelError, RegardError, WeightsError
 from regard.models.config import DecoderConfig, GenerationConfig
 from regard.tasks.base import by_probability
 from regard.tasks.language_model import LanguageModel
-from regard.weights.directory import MAX_HEADER_BYTES, Card
+from regard.weights.model_directory import MAX_HEADER_BYTES, Card
 from regard.weights.model_io import read_model
 
 TENSORS, CONFIG, GENERATION = "model.safetensors", "config.json", "generation_config.json"
@@ -94,7 +94,9 @@ def test_many_labels_take_no_time() -> None:
 def test_a_context_without_end(theirs: Callable[[str], Path]) -> None:
     directory = theirs("llama")
     change_json(directory / CONFIG, max_position_embeddings=10**13)
-    with one_clear_line(ConfigError, str(directory), "context must be at most 16,777,216, not 10,000,000,000,000"):
+    with one_clear_line(
+        ConfigError, str(directory), "context must be at least 1 and at most 16,777,216, not 10,000,000,000,000"
+    ):
         load(directory)
 
 
@@ -210,7 +212,7 @@ def test_modules_that_are_no_list(theirs: Callable[[str], Path], content: str) -
     [
         ({"sentence": [1.0], "word": [1.0]}, "'sentence' must have 6 weights, not 1"),
         ({"sentence": [1.0] * 6, "word": [1.0] * 7}, "'word' must have 6 weights, not 7"),
-        ({"error": {"sentence": "small"}}, "'error': 'sentence' must be a number"),
+        ({"error": {"sentence": "small"}}, "[error] 'sentence' must be a number"),
         ({"error": [0.1]}, "'error' must be a table"),
     ],
 )
@@ -223,11 +225,11 @@ def test_a_confidence_that_cannot_be_used(tmp_path: Path, content: object, reaso
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"figures": [{"BLEU": 7}]}, "'figures'[0]: 'BLEU' must be a string, not 7"),
-        ({"figures": [[]]}, "'figures'[0] must be a table"),
+        ({"figures": [{"BLEU": 7}]}, "[figures[0]] 'BLEU' must be a string, not 7"),
+        ({"figures": [[]]}, "'figures[0]' must be a table"),
         ({"figures": [{str(i): "x" for i in range(1000)}]}, "columns in figures must be at most 30, not 1,000"),
         ({"limits": ["x"] * 100_000}, "limits must be at most 1,000, not 100,000"),
-        ({"pairs": [["en", "de"]]}, "'pairs'[0] must be a string"),
+        ({"pairs": [["en", "de"]]}, "'pairs[0]' must be a string"),
     ],
 )
 def test_a_card_that_cannot_be_shown(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
@@ -240,7 +242,7 @@ def test_a_card_that_cannot_be_shown(tmp_path: Path, change: dict[str, Any], rea
 @pytest.mark.parametrize("shape", [(), (3,), (8, 1)])
 def test_scales_of_another_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
     from regard.models import build
-    from regard.weights.directory import Checkpoint
+    from regard.weights.model_directory import Checkpoint
     from regard.weights.model_io import write_model
     from regard.weights.quantize import quantize
 

@@ -67,7 +67,7 @@ def format_of(path: Path) -> Format:
     found = _named(path)
     if found is None:
         known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
-        raise UsageError(f"{path}: unknown file format; known endings are {known}; for others, name the format")
+        raise UsageError(f"{path}: unknown file format; known endings are {known}; for other files give --format")
     return found
 
 

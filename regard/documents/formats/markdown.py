@@ -6,8 +6,8 @@
 
 The lines of a paragraph are joined by spaces and written as one line; a hard line break (two spaces or a backslash at
 the end of a line) is a single mark. Code, formulas, front matter, HTML blocks, rules and link definitions stay
-unchanged. Extensions that only some parsers know, labelled boxes and definition lists, keep their lines.
-markdown_inline.py parses the inside of a paragraph; raw_blocks.py finds the end of blocks that stay unchanged.
+unchanged. Extensions that only some parsers know, labeled boxes and definition lists, keep their lines.
+markdown_inline.py parses the inside of a paragraph; markdown_raw_blocks.py finds the end of blocks that stay unchanged.
 """
 
 import re

@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels.h"
 
-enum { QMAX = 127 }; /* the largest quantised input */
+enum { INPUT_MAX = 127 }; /* the largest quantized input */
 
 /* x = (q - zero_point) * scale */
 struct QParams {
@@ -13,9 +13,9 @@ struct QParams {
 /* Outputs in a panel of packed int8 weights. */
 int int8_panel_width(int isa);
 
-/* Quantises a row to 0..QMAX. */
-QParams quantise(const float *x, long width, uint8_t *q);
+/* Quantizes a row to 0..INPUT_MAX. */
+QParams quantize(const float *x, long width, uint8_t *q);
 
-/* y of the panels start..end, for quantised rows */
+/* y of the panels start..end, for quantized rows */
 void int8_outputs(const Linear *layer, const uint8_t *q, const QParams *qparams, long rows,
                   long start, long end, int relu, float *y);

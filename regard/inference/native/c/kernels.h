@@ -1,14 +1,15 @@
 /* Declarations shared by the compiled kernels. They speed up inference; regard also runs without
  * them.
  *
- *   threads.c    parallel_for, and the instruction set of this CPU
- *   linear.c     x weightᵀ + bias with float32 or (int8.c) int8 weights; a row's result never
- * depends on the other rows of the batch attention.c  attention of one query per row over keys
- * anywhere in a cache topk.c       log-sum-exp and the k best tokens of each row of logits stack.c
- * a forward pass through all blocks of an encoder or a decoder encode.c     tokens -> embeddings ->
- * encoder -> keys and values for cross-attention search.c     beam search; shortlist.c restricts a
- * request to a small vocabulary of its own arena.c      reuses large buffers; layout.h places
- * arrays in one buffer
+ *   parallel.c        parallel_for, and the instruction set of this CPU
+ *   linear.c          x weightᵀ + bias, float32 or (int8.c) int8; a row never depends on others
+ *   attention.c       attention of one query per row over keys anywhere in a cache
+ *   topk.c            log-sum-exp and the k best tokens of each row of logits
+ *   stack.c           a forward pass through all blocks of an encoder or a decoder
+ *   encode.c          tokens -> embeddings -> encoder -> keys and values for cross-attention
+ *   search.c          beam search over many texts; search_request.c has the state of one of them
+ *   shortlist.c       restricts a text to a small vocabulary of its own
+ *   buffer_pool.c     large buffers, used again; scratch.h places arrays in one buffer
  *
  * Plain C with x86 intrinsics. Every loop exists for AVX2, and for AVX-512 with VNNI where that is
  * faster. kernels.py, layers.py and search.py mirror the structs.
@@ -24,7 +25,7 @@ typedef enum { OK, OUT_OF_MEMORY, BAD_INPUT, NOT_FINITE } Status;
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vnni,fma,f16c")))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* ---- threads.c ---- */
+/* ---- parallel.c ---- */
 
 typedef void (*Task)(const void *args, int part, int parts);
 
@@ -56,7 +57,7 @@ void linear(const Linear *const *layers, int count, const float *x, long rows, i
 long linear_scratch_bytes(long rows, long width);
 
 /* The same in two steps, for rows that pass through many layers, or through one layer in pieces:
- * quantises the rows only once. */
+ * quantizes the rows only once. */
 typedef struct QParams QParams;
 typedef struct {
     const float *x;

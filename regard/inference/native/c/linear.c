@@ -231,11 +231,11 @@ AVX2 static void activate(float *y, long count, int activation) {
 
 /* ---- float32 and int8 ---- */
 
-static void quantise_part(const void *args, int part, int parts) {
+static void quantize_part(const void *args, int part, int parts) {
     const LinearJob *job = args;
     const long width = job->layers[0]->width, end = part_start(job->rows, part + 1, parts);
     for (long row = part_start(job->rows, part, parts); row < end; row++)
-        job->qparams[row] = quantise(job->x + row * width, width, job->q + row * width);
+        job->qparams[row] = quantize(job->x + row * width, width, job->q + row * width);
 }
 
 /* One part's panels of a layer, for a block of rows. */
@@ -274,9 +274,9 @@ static double nanoseconds(const Linear *layer, long rows) {
     return compute > memory ? compute : memory;
 }
 
-static void quantise_rows(const LinearJob *job, int threads) {
+static void quantize_rows(const LinearJob *job, int threads) {
     if (!job->layers[0]->weight_sums) return;
-    parallel_for(quantise_part, job, job->rows * job->layers[0]->width < 32768 ? 1 : threads);
+    parallel_for(quantize_part, job, job->rows * job->layers[0]->width < 32768 ? 1 : threads);
 }
 
 static void multiply(const LinearJob *job, int threads) {
@@ -299,7 +299,7 @@ LinearInput prepare_input(const Linear *layer, const float *x, long rows, int th
         .qparams = input.qparams,
         .q = input.q,
     };
-    quantise_rows(&job, threads);
+    quantize_rows(&job, threads);
     return input;
 }
 
@@ -331,6 +331,6 @@ void linear(const Linear *const *layers, int count, const float *x, long rows, i
         .q = (uint8_t *)(qparams + rows),
         .y = y,
     };
-    quantise_rows(&job, threads);
+    quantize_rows(&job, threads);
     multiply(&job, threads);
 }

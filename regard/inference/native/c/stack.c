@@ -4,7 +4,7 @@
  * of each hypothesis (decoder).
  */
 #include "stack.h"
-#include "layout.h"
+#include "scratch.h"
 #include "vectors.h"
 #include <math.h>
 #include <stdlib.h>
@@ -69,17 +69,17 @@ typedef struct {
         }                                                                                       \
         const __m##BITS mean = _mm##BITS##_set1_ps(hsum_##BITS(sum) / (float)width);            \
         for (long k = 0; k < width; k += LANES) {                                               \
-            const __m##BITS centred = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);    \
-            squares = _mm##BITS##_fmadd_ps(centred, centred, squares);                          \
+            const __m##BITS centered = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);    \
+            squares = _mm##BITS##_fmadd_ps(centered, centered, squares);                          \
         }                                                                                       \
         const __m##BITS inverse_std =                                                           \
             _mm##BITS##_set1_ps(1.0f / sqrtf(hsum_##BITS(squares) / (float)width + norm->eps)); \
         for (long k = 0; k < width; k += LANES) {                                               \
-            const __m##BITS normalised = _mm##BITS##_mul_ps(                                    \
+            const __m##BITS normalized = _mm##BITS##_mul_ps(                                    \
                 _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean), inverse_std);            \
             const __m##BITS weight = _mm##BITS##_loadu_ps(norm->weight + k),                    \
                             bias = _mm##BITS##_loadu_ps(norm->bias + k);                        \
-            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(normalised, weight, bias));       \
+            _mm##BITS##_storeu_ps(y + k, _mm##BITS##_fmadd_ps(normalized, weight, bias));       \
         }                                                                                       \
     }
 

@@ -153,7 +153,7 @@ class Card:
 
 def existing_directory(path: Path) -> Path:
     if not path.exists():
-        raise ModelError(f"{path}: no such directory")
+        raise ModelError(f"{path}: no such directory; regard downloads nothing, so give the path of a downloaded model")
     if not path.is_dir():
         raise ModelError(f"{path}: is a file; a model is a directory")
     return path
