@@ -1,0 +1,21 @@
+/* Shared by search.c and step.c. */
+#pragma once
+#include "request.h"
+
+typedef struct {
+    Request **items;
+    long count, capacity;
+} RequestList;
+
+typedef struct {
+    SearchParams params;
+    RequestList active, done;
+    long rows; /* reserved by active requests: a beam each */
+    Arena arena;
+    void *step_scratch, *encode_scratch;
+    Status status; /* after an error a search can only be freed */
+} Search;
+
+/* One more token for every active request. Those that are done move to the list of done ones, which
+ * has space for all. */
+Status step(Search *search, int threads);
