@@ -174,7 +174,7 @@ static double seconds(void) {
 Status search_step(Search *search, long max_rows, long wanted_rows, long max_steps, int threads) {
     const double end = seconds() + TURN_SECONDS;
     for (long steps = 1; search->active.count && search->status == OK; steps++) {
-        search->status = step(search, threads);
+        search->status = one_step(search, threads);
         if (max_rows - search->rows >= wanted_rows && search->done.count) break;
         if (steps == max_steps || seconds() >= end) break;
     }

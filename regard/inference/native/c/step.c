@@ -268,7 +268,7 @@ static Status advance_all(Search *search, const StepBuffers *b) {
     return status;
 }
 
-Status step(Search *search, int threads) {
+Status one_step(Search *search, int threads) {
     const SearchParams *params = &search->params;
     long rows = 0;
     for (long i = 0; i < search->active.count; i++) rows += search->active.items[i]->rows;

@@ -17,5 +17,6 @@ typedef struct {
 } Search;
 
 /* One more token for every active request. Those that are done move to the list of done ones, which
- * has space for all. */
-Status step(Search *search, int threads);
+ * has space for all. (Not `step`: the C library has an old function of that name, which would be
+ * called instead.) */
+Status one_step(Search *search, int threads);
