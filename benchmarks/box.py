@@ -25,7 +25,7 @@ from regard.evaluation.calibration import ParallelTexts, calibrate
 from regard.evaluation.metrics import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
-from regard.weights.directory import CARD, Card
+from regard.weights.model_directory import CARD, Card
 from regard.weights.quantize import quantize
 
 PUBLISHED = {"en-de": "44.7", "de-en": "52.7", "en-fr": "53.2", "fr-en": "59.8"}

@@ -12,7 +12,7 @@ from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.tasks.base import Model
-    from regard.weights.directory import Card
+    from regard.weights.model_directory import Card
 
 
 @click.command(
@@ -28,7 +28,7 @@ Examples:
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
     """Show a model's family, settings, parameters by part, memory and tokenizer."""
-    from regard.weights.directory import Card
+    from regard.weights.model_directory import Card
 
     model = options.load(directory, "cpu")
     about = describe(model)

@@ -16,7 +16,7 @@ from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
 from regard.plural import counted
-from regard.weights.directory import (
+from regard.weights.model_directory import (
     INDEX,
     QWEIGHT,
     SCALE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.inference.native import kernels
 
 

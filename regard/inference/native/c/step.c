@@ -1,6 +1,6 @@
 /* One step of a beam search: a token more for every request. */
 #include "step.h"
-#include "layout.h"
+#include "scratch.h"
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static StepBuffers lay_out(const Search *search, long rows, Layout *layout) {
 static Status step_buffers(Search *search, long rows, StepBuffers *buffers) {
     Layout layout = {.base = NULL};
     lay_out(search, rows, &layout);
-    search->step_scratch = arena_reserve(&search->arena, search->step_scratch, layout.bytes);
+    search->step_scratch = pool_reserve(&search->pool, search->step_scratch, layout.bytes);
     if (!search->step_scratch) return OUT_OF_MEMORY;
     layout = (Layout){.base = search->step_scratch};
     *buffers = lay_out(search, rows, &layout);
@@ -110,7 +110,7 @@ static Status prepare(Search *search, const StepBuffers *b) {
     for (long i = 0; i < search->active.count; i++) {
         Request *r = search->active.items[i];
         Status status = embed_newest(params, r, b->x + first * stack->width);
-        if (status == OK) status = reserve_positions(&search->arena, stack, r, params->beam);
+        if (status == OK) status = reserve_positions(&search->pool, stack, r, params->beam);
         if (status != OK) return status;
         b->caches[i] = cache_of(params, r);
         for (long row = first; row < first + r->rows; row++) {

@@ -1,6 +1,6 @@
 /* Shared by search.c and step.c. */
 #pragma once
-#include "request.h"
+#include "search_request.h"
 
 typedef struct {
     Request **items;
@@ -11,7 +11,7 @@ typedef struct {
     SearchParams params;
     RequestList active, done;
     long rows; /* reserved by active requests: a beam each */
-    Arena arena;
+    BufferPool pool;
     void *step_scratch, *encode_scratch;
     Status status; /* after an error a search can only be freed */
 } Search;
