@@ -42,7 +42,7 @@ NATIVE_TESTS := $(addprefix tests/inference/test_,kernels.py native_search.py na
   hostile_searches.py) tests/weights/test_shortlist.py
 sanitize: .venv/dev
 	$(BIN)/python -m fuzz.sanitize address -m fuzz.native --count $(SEARCHES)
-	$(BIN)/python -m fuzz.sanitize address --avx2 -m fuzz.native --count $(SEARCHES) --seed 2
+	$(BIN)/python -m fuzz.sanitize address-avx2 -m fuzz.native --count $(SEARCHES) --seed 2
 	$(BIN)/python -m fuzz.sanitize address -m pytest -q -p no:cacheprovider $(NATIVE_TESTS)
 	$(BIN)/python -m fuzz.sanitize thread -m fuzz.native --count 400
 

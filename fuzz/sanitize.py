@@ -2,7 +2,7 @@
 
     python -m fuzz.sanitize address -m fuzz.native --count 2000      # AddressSanitizer and UndefinedBehaviorSanitizer
     python -m fuzz.sanitize thread -m fuzz.native --count 500        # ThreadSanitizer
-    python -m fuzz.sanitize address --avx2 -m pytest tests/inference
+    python -m fuzz.sanitize address-avx2 -m pytest tests/inference   # the loops for CPUs without AVX-512
 
 `cc` is replaced with a script that adds the sanitizer's flags, and the cache folder with an empty one, so regard builds
 its library as ever: in this process and in those that it starts.
@@ -17,12 +17,15 @@ import tempfile
 from pathlib import Path
 
 TEAM = Path(__file__).parent / "pthread_team.c"
+COMMON = "-g -O1 -fno-omit-frame-pointer"
+ADDRESS = f"{COMMON} -fsanitize=address,undefined -fno-sanitize-recover=all"
 FLAGS = {
-    "address": "-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all",
-    "thread": f"-g -O1 -fno-omit-frame-pointer -fsanitize=thread -Duse_openmp=real_use_openmp {TEAM} -pthread",
+    "address": ADDRESS,
+    "address-avx2": f"{ADDRESS} -UMAX_ISA_LEVEL -DMAX_ISA_LEVEL=1",
+    "thread": f"{COMMON} -fsanitize=thread -Duse_openmp=real_use_openmp {TEAM} -pthread",
 }
-AVX2_ONLY = "-UMAX_ISA_LEVEL -DMAX_ISA_LEVEL=1"
-PRELOADED = {"address": ("libasan.so", "libubsan.so", "libstdc++.so"), "thread": ("libtsan.so", "libstdc++.so")}
+ASAN = ("libasan.so", "libubsan.so", "libstdc++.so")
+PRELOADED = {"address": ASAN, "address-avx2": ASAN, "thread": ("libtsan.so", "libstdc++.so")}
 """The sanitizers have to come before everything else; libstdc++ too, or they do not know torch's exceptions."""
 OPTIONS = {
     # Python never frees all its memory; an allocation that fails returns NULL, as without the sanitizer
@@ -52,7 +55,6 @@ def main(argv: list[str]) -> int:
         prog="python -m fuzz.sanitize", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sanitizer", choices=sorted(FLAGS))
-    parser.add_argument("--avx2", action="store_true", help="the loops for CPUs without AVX-512")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="arguments of python")
     arguments = parser.parse_args(argv)
     compiler = shutil.which("gcc")
@@ -60,10 +62,9 @@ def main(argv: list[str]) -> int:
         parser.error("gcc is needed")
     with tempfile.TemporaryDirectory(prefix="sanitize-") as name:
         folder = Path(name)
-        flags = FLAGS[arguments.sanitizer] + (f" {AVX2_ONLY}" if arguments.avx2 else "")
         program = folder / "bin" / "cc"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {compiler} "$@" {flags}\n')
+        program.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {compiler} "$@" {FLAGS[arguments.sanitizer]}\n')
         program.chmod(0o755)
         environment = os.environ | OPTIONS
         environment |= {

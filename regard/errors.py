@@ -12,6 +12,7 @@
     ├── OutputError     a result cannot be written                      6   500
     ├── TrainingError   training cannot continue                        7   500
     └── RequestError    a scheduler gave a request up                   8   500
+        ├── OutOfMemory        its search needs more memory         8   503
         ├── QueueFull          too many requests are waiting            8   503
         ├── DeadlineExceeded   it took longer than it may               8   504
         └── Cancelled          its submitter cancelled it               8   499
@@ -114,6 +115,12 @@ class RequestError(RegardError):
     """A scheduler gave a request up."""
 
     exit_code = 8
+
+
+class OutOfMemory(RequestError, MemoryError):
+    """The search needs more memory than there is."""
+
+    http_status = 503
 
 
 class QueueFull(RequestError):

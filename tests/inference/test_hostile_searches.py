@@ -151,6 +151,7 @@ def test_many_end_tokens_cost_little(model: NativeModel) -> None:
 
 OUT_OF_MEMORY = """
 import ctypes, sys
+from regard.errors import OutOfMemory
 from regard.inference.native import build
 library = ctypes.CDLL(sys.argv[1])
 build.library = lambda: library
@@ -170,7 +171,7 @@ for allowed in range(10_000):
         found = finish(search)
         break
     except MemoryError as error:
-        assert "not enough memory" in str(error)
+        assert isinstance(error, OutOfMemory) and "not enough memory" in str(error)
     finally:
         library.allow_allocations(-1)
         if search is not None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from regard.cpu import threads
 from regard.decoding.hypothesis import BROKEN_LOGITS
-from regard.errors import InputError, ModelError
+from regard.errors import InputError, ModelError, OutOfMemory
 from regard.inference.native import build
 
 Array = NDArray[Any]
@@ -40,7 +40,7 @@ OK, OUT_OF_MEMORY, BAD_INPUT, NOT_FINITE = range(4)
 def check(status: int) -> None:
     """Raise what a status of the library means."""
     if status == OUT_OF_MEMORY:
-        raise MemoryError("there is not enough memory for these texts; translate fewer or shorter ones at a time")
+        raise OutOfMemory("there is not enough memory for these texts; translate fewer or shorter ones at a time")
     if status == BAD_INPUT:
         raise InputError("a token or a length is outside what this model was made for")
     if status == NOT_FINITE:

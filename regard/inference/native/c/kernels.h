@@ -7,7 +7,8 @@
  *   topk.c            log-sum-exp and the k best tokens of each row of logits
  *   stack.c           a forward pass through all blocks of an encoder or a decoder
  *   encode.c          tokens -> embeddings -> encoder -> keys and values for cross-attention
- *   search.c          beam search over many texts; search_request.c has the state of one of them
+ *   search.c          beam search over many texts; step.c one step of it
+ *   search_request.c  the state of one text in a search
  *   shortlist.c       restricts a text to a small vocabulary of its own
  *   buffer_pool.c     large buffers, used again; scratch.h places arrays in one buffer
  *
