@@ -26,7 +26,7 @@ from regard.evaluation.metrics import corpus_scores
 from regard.io import write_json
 from regard.tasks import TranslationModel, load
 from regard.weights.checksums import refresh
-from regard.weights.directory import CARD, Card
+from regard.weights.model_directory import CARD, Card
 from regard.weights.quantize import quantize
 
 PUBLISHED = {"en-de": "44.7", "de-en": "52.7", "en-fr": "53.2", "fr-en": "59.8"}

@@ -27,13 +27,13 @@ import transformers_model
 
 import regard
 from regard.cpu import threads as cores
-from regard.inference.native import kernels, tensors
+from regard.inference.native import kernels, torch_kernels
 from regard.io import atomic_file, write_json
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.translation import TranslationModel
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import write_model
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import Shortlist
@@ -186,13 +186,13 @@ def int8_rate(threads: int) -> float:
         return float("nan")
     torch.set_num_threads(threads)
     rows, width, outs = 192, 512, 2048
-    ready = tensors.linear_from_int8(
-        tensors.pack_int8(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None
+    ready = torch_kernels.linear_from_int8(
+        torch_kernels.pack_int8(torch.ones(outs, width, dtype=torch.int8), torch.ones(outs)), None
     )
     x, best = torch.randn(rows, width), float("inf")
     for _ in range(100):
         started = time.perf_counter()
-        tensors.linear(x, ready)
+        torch_kernels.linear(x, ready)
         best = min(best, time.perf_counter() - started)
     return 2 * rows * width * outs / best
 

@@ -124,8 +124,8 @@ def use(path: Path, out: Path, format: str, way: str) -> None:
 
 def read(path: Path, format: str) -> None:
     """What training and evaluation do with aligned files, tab-separated ones and JSON lines."""
+    from regard.data.filter_counts import Stats
     from regard.data.sources import DataSettings, Files, read_pairs
-    from regard.data.stats import Stats
 
     name = str(path)
     files = {

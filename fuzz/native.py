@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from regard.cpu import threads
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.decoding.settings import SearchSettings
 from regard.errors import RegardError
 from regard.inference.backend import SpecialTokens

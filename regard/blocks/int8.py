@@ -3,7 +3,7 @@
 Each output has its own scale, found when the weights are quantised. Each input row has its own scale and zero point,
 from its minimum and maximum, found as it comes. The sums are integers and exact, so a row's result does not depend on
 the rows beside it: torch's float32 product of the integers is exact, and so are the native kernels
-(inference/native_linear.py), which give the same numbers. For inference only.
+(inference/native_int8.py), which give the same numbers. For inference only.
 
 R rows  D width  N outputs
 """
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 QMAX = 64
 """Weights are in -64 … 64."""
-LEVELS = 127
+INPUT_MAX = 127
 """Inputs are in 0 … 127. Without VNNI, four products are added in 16 bits: 4 x 127 x 64 fits."""
 
 
@@ -62,10 +62,10 @@ class Int8Linear(nn.Module):
         """-> (R, N)"""
         low_R1 = x_RD.amin(1, keepdim=True).clamp(max=0.0)
         range_R1 = x_RD.amax(1, keepdim=True).clamp(min=0.0) - low_R1
-        scale_R1 = torch.where(range_R1 > 0, range_R1 / LEVELS, 1.0)
+        scale_R1 = torch.where(range_R1 > 0, range_R1 / INPUT_MAX, 1.0)
         inverse_R1 = 1.0 / scale_R1
         zero_R1 = (-low_R1 * inverse_R1).round()
-        q_RD = ((x_RD * inverse_R1).round() + zero_R1).clamp(0, LEVELS) - zero_R1
+        q_RD = ((x_RD * inverse_R1).round() + zero_R1).clamp(0, INPUT_MAX) - zero_R1
         out_RN = (q_RD @ self.weight.whole.T.float()) * scale_R1 * self.weight.scale
         return out_RN if self.bias is None else out_RN + self.bias
 

@@ -70,7 +70,7 @@ def copy_extras(source: Path, destination: Path) -> None:
     from regard.documents.confidence import FILE as CONFIDENCE
     from regard.documents.language_detector import FILE as LANGUAGES
     from regard.io import write_bytes
-    from regard.weights.directory import CARD
+    from regard.weights.model_directory import CARD
 
     for name in (CARD, CONFIDENCE, LANGUAGES):
         if (source / name).is_file():
@@ -82,8 +82,8 @@ def copy_extras(source: Path, destination: Path) -> None:
 
 
 def learn_shortlist(model: "Model", paths: tuple[Path, Path]) -> None:
+    from regard.data.filter_counts import Stats
     from regard.data.sources import DataSettings, Files, read_pairs
-    from regard.data.stats import Stats
     from regard.tasks.translation import TranslationModel
 
     if not isinstance(model, TranslationModel):

@@ -12,7 +12,7 @@ from regard.plural import counted
 
 if TYPE_CHECKING:
     from regard.tasks.base import Model
-    from regard.weights.directory import Card
+    from regard.weights.model_directory import Card
 
 MAX_PROBLEMS = 10
 """Files that do not match their hash, in the output."""
@@ -32,7 +32,7 @@ Examples:
 def command(directory: Path, as_json: bool) -> None:
     """Show a model's family, settings, parameters by part, memory and tokenizer, and verify its hashes."""
     from regard.weights.checksums import SHA256SUMS, verify
-    from regard.weights.directory import Card
+    from regard.weights.model_directory import Card
 
     model = options.load(directory, "cpu")
     about = describe(model)

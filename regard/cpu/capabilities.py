@@ -1,7 +1,7 @@
 """Which instructions this CPU really runs: call `prepare()` before torch's first use.
 
 A CPU's flags cannot be trusted. Some virtual machines advertise AMX, and the first AMX instruction kills the process
-with SIGILL: no exception, no message. So a child process tries the kernels first (cpu/probe.py) and dies in our
+with SIGILL: no exception, no message. So a child process tries the kernels first (cpu/selftest.py) and dies in our
 place. If it dies, another child tries with oneDNN capped below AMX; kernels that still fail are not used. The answer
 is kept in the user's cache folder.
 """
@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.cpu.machine import cache_folder, cpu_model, file_lock
 from regard.errors import OutputError
 from regard.io import write_json
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 ISA = "ONEDNN_MAX_CPU_ISA"
 OLD_ISA = "DNNL_MAX_CPU_ISA"  # oneDNN still reads its old name when the new one is not set
 CAP = "AVX512_CORE_BF16"  # the highest level below AMX; keeps VNNI and AVX-512's bfloat16
-CHILD = "from regard.cpu.probe import main; main()"
+CHILD = "from regard.cpu.selftest import main; main()"
 CHILD_SECONDS = 60.0  # importing torch takes 3 s from a warm disk, and can take 30 from a cold network drive
 CERTAIN_SECONDS = 30 * 86400.0  # how long an answer is valid: the host below a virtual machine can change
 UNCERTAIN_SECONDS = 3600.0  # how long, if a busy machine may have caused it

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from regard.data.stats import Stats
+from regard.data.filter_counts import Stats
 from regard.text.subword_dropout import VARIANTS, Bits, random_bits
 
 INFO_FILE = "about.json"

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from regard.data.stats import Stats
+from regard.data.filter_counts import Stats
 from regard.errors import ConfigError, InputError, one_line
 from regard.plural import counted
 from regard.text.placeholders import with_placeholders

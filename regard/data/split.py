@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from regard.data.filter_counts import Stats
 from regard.data.sources import DataSettings, Files, Pair, Split, read_pairs
-from regard.data.stats import Stats
 from regard.errors import InputError
 from regard.io import open_text
 

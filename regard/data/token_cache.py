@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from regard.config import to_table
 from regard.cpu import machine
 from regard.data.corpus import FORMAT, INFO_FILE, Corpus, CorpusInfo
+from regard.data.filter_counts import Stats
 from regard.data.sources import DataSettings, training_pairs
-from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError, OutputError
 from regard.io import create, new_directory, write_json
 from regard.text.subword_dropout import SubwordDropout

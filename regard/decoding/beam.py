@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rule, rules_for
-from regard.decoding.search_loop import Prompts, SearchLoop, Step, StepRequest, run_search
+from regard.decoding.search_protocol import Prompts, SearchLoop, Step, StepRequest, run_search
 from regard.decoding.settings import SearchSettings
 from regard.decoding.topk import NextTokenScores, best
 

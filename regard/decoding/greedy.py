@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from regard.decoding.generation_loop import token_loop
 from regard.decoding.rules import Rule
-from regard.decoding.search_loop import NextToken, Prompts, SearchLoop, Step, run_search
+from regard.decoding.search_protocol import NextToken, Prompts, SearchLoop, Step, run_search
 from regard.decoding.settings import SearchSettings
+from regard.decoding.token_loop import token_loop
 from regard.decoding.topk import NextTokenScores
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.search_loop import NO_TOKEN, Prompts
+from regard.decoding.search_protocol import NO_TOKEN, Prompts
 from regard.decoding.settings import SearchSettings
 
 Rule = Callable[[Tensor, Tensor], Tensor]

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.generation_loop import token_loop
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rule, apply, sampling_rules
-from regard.decoding.search_loop import Prompts, SearchLoop, Step, run_search
+from regard.decoding.search_protocol import Prompts, SearchLoop, Step, run_search
 from regard.decoding.settings import SearchSettings
+from regard.decoding.token_loop import token_loop
 from regard.decoding.topk import NextTokenScores
 
 

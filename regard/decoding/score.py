@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search_loop import NO_TOKEN
+from regard.decoding.search_protocol import NO_TOKEN
 from regard.decoding.settings import SearchSettings
 
 

@@ -7,7 +7,7 @@ from regard.decoding.greedy import greedy_loop
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rule
 from regard.decoding.sample import sample_loop
-from regard.decoding.search_loop import Prompts, SearchLoop, Step, run_search
+from regard.decoding.search_protocol import Prompts, SearchLoop, Step, run_search
 from regard.decoding.settings import SearchSettings
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import BROKEN_LOGITS
 from regard.decoding.rules import Rule, Suppress, apply
-from regard.decoding.search_loop import NO_TOKEN, TopK
+from regard.decoding.search_protocol import NO_TOKEN, TopK
 from regard.errors import ModelError
 
 MAX_KERNEL_COUNT = 64

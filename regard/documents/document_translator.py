@@ -30,7 +30,7 @@ from regard.errors import InputError, UsageError
 from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text.tokenizer import check_text, tag_piece
-from regard.weights.directory import Card
+from regard.weights.model_directory import Card
 
 MAX_SEGMENT_TOKENS = 100
 """Few sentences are longer, and models of sentences were trained on few that are."""

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
-from regard.weights.directory import LazyModel
+from regard.weights.model_directory import LazyModel
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import TopK
+    from regard.decoding.search_protocol import TopK
     from regard.models import Family
 
 
@@ -164,7 +164,7 @@ def _accelerated(model: T) -> T:
     if not isinstance(model, LazyModel):
         from torch import nn
 
-        from regard.inference.native_linear import use_native_linear
+        from regard.inference.native_int8 import use_native_linear
 
         assert isinstance(model, nn.Module)
         use_native_linear(model)

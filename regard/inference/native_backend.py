@@ -25,13 +25,13 @@ from regard.inference.native.kernels import Array, Floats, NativeLinear
 from regard.inference.native.layers import Attention, Block, Embedding, NativeEncoder, Norm, Sizes, Stack
 from regard.inference.native.search import DecoderIO, NativeSearch
 from regard.models.config import Seq2SeqConfig
-from regard.weights.directory import LazyModel, StoredArray
+from regard.weights.model_directory import LazyModel, StoredArray
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import TopK
+    from regard.decoding.search_protocol import TopK
     from regard.models.seq2seq import Seq2Seq
 
 MAX_NATIVE_BEAM = 64
@@ -70,9 +70,9 @@ class NativeBackend:
 
     @property
     def topk(self) -> TopK | None:
-        from regard.inference.native import tensors
+        from regard.inference.native import torch_kernels
 
-        return tensors.topk
+        return torch_kernels.topk
 
     def supports(self, settings: SearchSettings) -> bool:
         return is_native(settings)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.blocks.beam_cache import BeamCache
 from regard.inference.backend import State
-from regard.inference.native import layers, tensors
+from regard.inference.native import layers, torch_kernels
 from regard.inference.native_backend import NativeModel
 
 
@@ -54,5 +54,5 @@ def step(model: NativeModel, states: Sequence[State], new: Sequence[Tensor]) -> 
         group.extend()
     x_RD = model.target(int(length_R.max()) + 1).rows(ids_R.numpy(), length_R.numpy())
     states_RD = model.decoder.decoder_step(x_RD, [group.struct() for group in groups])
-    logits_RV = tensors.linear(torch.from_numpy(states_RD), model.output)
+    logits_RV = torch_kernels.linear(torch.from_numpy(states_RD), model.output)
     return torch.split(logits_RV, [len(new_R1) for new_R1 in new])

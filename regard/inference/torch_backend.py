@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.beam_cache import TorchBeamCache
-from regard.decoding.search_loop import TopK
+from regard.decoding.search_protocol import TopK
 from regard.decoding.settings import SearchSettings
 from regard.inference.backend import PARALLEL_WIDTH, Backend, Encoded, SpecialTokens, State, WholeSearch
-from regard.inference.native import kernels, tensors
+from regard.inference.native import kernels, torch_kernels
 from regard.inference.native_backend import NativeBackend, NativeModel
 from regard.models.decoder import Decoder
 from regard.models.seq2seq import Seq2Seq
@@ -49,7 +49,7 @@ class TorchBackend:
 
     @property
     def topk(self) -> TopK | None:
-        return tensors.topk if self.device.type == "cpu" and kernels.available() else None
+        return torch_kernels.topk if self.device.type == "cpu" and kernels.available() else None
 
     def supports(self, settings: SearchSettings) -> bool:
         return False

@@ -18,7 +18,7 @@ from regard.inference.requests import Handle
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.decoding.search_loop import SearchLoop, StepRequest
+    from regard.decoding.search_protocol import SearchLoop, StepRequest
 
 ENCODE_TOKENS = 512
 """Tokens that a whole search encodes at once: enough for good matrix products, few enough for the CPU's cache."""
@@ -151,7 +151,7 @@ class Worker:
 
         from regard.decoding.sample import seed_for
         from regard.decoding.search import search_loop
-        from regard.decoding.search_loop import Prompts, StepRequest
+        from regard.decoding.search_protocol import Prompts, StepRequest
 
         requests = [handle.request for handle in handles]
         with torch.inference_mode():

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from regard.blocks.attention import all_present, decoder_mask
 from regard.blocks.kv_cache import DecoderKVCache
 from regard.blocks.trace import Trace
-from regard.models.builders import make_embedding, make_text_stack
 from regard.models.config import DecoderConfig
 from regard.models.heads import last_token
+from regard.models.parts import make_embedding, make_text_stack
 
 
 class Decoder(nn.Module):

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from regard.blocks.attention import all_present, padding_mask, token_positions
 from regard.blocks.dropout import Dropout
 from regard.blocks.trace import Trace
-from regard.models.builders import make_embedding, make_text_stack
 from regard.models.config import EncoderConfig
 from regard.models.heads import MaskedLanguageHead, Pooler, first_token, mean_pool
+from regard.models.parts import make_embedding, make_text_stack
 
 
 class Encoder(nn.Module):

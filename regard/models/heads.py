@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.feedforward import ACTIVATIONS
-from regard.models.builders import make_norm
 from regard.models.config import EncoderConfig
+from regard.models.parts import make_norm
 
 
 class MaskedLanguageHead(nn.Module):

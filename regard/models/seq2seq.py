@@ -17,8 +17,8 @@ from regard.blocks.beam_cache import BatchedBeamCache, TorchBeamCache
 from regard.blocks.block import Block
 from regard.blocks.embeddings import TextEmbedding
 from regard.blocks.trace import Trace
-from regard.models.builders import make_added_positions, make_stack, make_tokens
 from regard.models.config import Seq2SeqConfig
+from regard.models.parts import make_added_positions, make_stack, make_tokens
 
 
 class Memory(NamedTuple):

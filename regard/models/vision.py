@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from regard.blocks.dropout import Dropout
 from regard.blocks.embeddings import Learned, PatchEmbedding
 from regard.blocks.trace import Trace
-from regard.models.builders import make_stack
 from regard.models.config import VisionConfig
+from regard.models.parts import make_stack
 
 
 class Vision(nn.Module):

@@ -21,7 +21,7 @@ from regard.models import family_of
 from regard.models.config import BlockConfig, GenerationConfig
 from regard.text.tokenizer import Tokenizer
 from regard.weights.checksums import new_model
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.shortlist import Shortlist
 
 if TYPE_CHECKING:

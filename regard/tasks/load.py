@@ -16,7 +16,7 @@ from regard.tasks.base import Model
 from regard.tasks.translation import TranslationModel
 from regard.text import tokenizer as text
 from regard.text.tokenizer import Tokenizer
-from regard.weights.directory import (
+from regard.weights.model_directory import (
     CONFIG,
     INDEX,
     WEIGHTS,

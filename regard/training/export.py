@@ -10,7 +10,7 @@ from regard.training.prepare import generation_config, new_config
 from regard.training.recipe import Recipe
 from regard.training.run_directory import MODEL, STATE, read_start, tokenizer_folder
 from regard.weights.checksums import new_model
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import write_model
 from regard.weights.safetensors_files import build_model
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from regard.data.batching import Epochs
+from regard.data.filter_counts import Stats
 from regard.data.sources import Pair, training_pairs, validation_pairs
 from regard.data.split import split_settings, write_split
-from regard.data.stats import Stats
 from regard.data.token_cache import cached_corpus, location, tag_ids
 from regard.errors import ConfigError, UsageError
 from regard.io import new_directory
@@ -31,7 +31,7 @@ from regard.training.rdrop import RDropLoss
 from regard.training.recipe import Recipe, model_config
 from regard.training.run_directory import CACHE, SPLIT_DATA, check_files, read_start, tokenizer_folder
 from regard.training.settings import TrainSettings
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 
 PAD, START, END = (SPECIAL.index(piece) for piece in ("<pad>", "<s>", "</s>"))
 Say = Callable[[str], None]

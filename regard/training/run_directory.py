@@ -28,7 +28,7 @@ from regard.text import tokenizer as text
 from regard.training import checkpoint
 from regard.training.loop import is_finished
 from regard.training.recipe import Recipe, check_validation, read_saved_recipe, set_value
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import read_model, write_model
 from regard.weights.safetensors_files import build_model, parameters
 

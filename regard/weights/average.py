@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.config import to_table
 from regard.errors import ModelError
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import read_model
 from regard.weights.safetensors_files import build_model, mean, parameters
 

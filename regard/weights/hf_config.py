@@ -6,10 +6,10 @@ from pathlib import Path
 from regard.config import did_you_mean, load_json
 from regard.errors import ConfigError, ModelError
 from regard.models.config import BlockConfig, GenerationConfig, Seq2SeqConfig
-from regard.weights.directory import CONFIG, GENERATION, WEIGHTS, LazyModel, check_counts, read_arrays
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.config_fields import decimal, number, numbers
 from regard.weights.maps.table import HFModelType, Numbers, from_hf
+from regard.weights.model_directory import CONFIG, GENERATION, WEIGHTS, LazyModel, check_counts, read_arrays
 
 OLD_NORM_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # TensorFlow's names, still found in files of the first BERTs
 

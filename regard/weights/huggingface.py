@@ -7,10 +7,10 @@ from pathlib import Path
 from regard.errors import ConfigError, UsageError
 from regard.io import write_json
 from regard.models.config import BlockConfig, EncoderConfig, GenerationConfig, Seq2SeqConfig, VisionConfig
-from regard.weights.directory import CONFIG, GENERATION, WEIGHTS, Checkpoint
 from regard.weights.hf_config import convert_hf, hf_model_type
 from regard.weights.maps import HF_MODEL_TYPES
 from regard.weights.maps.table import HFModelType, to_hf
+from regard.weights.model_directory import CONFIG, GENERATION, WEIGHTS, Checkpoint
 from regard.weights.quantize import is_quantized
 from regard.weights.safetensors_files import build_model, parameters, read_tensors, write_tensors
 from regard.weights.sentence_transformers import read_pooling, write_pooling

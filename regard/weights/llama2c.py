@@ -10,8 +10,8 @@ from regard.config import open_file
 from regard.errors import WeightsError
 from regard.models.config import DecoderConfig, GenerationConfig
 from regard.plural import counted
-from regard.weights.directory import MAX_LAYERS, Checkpoint
 from regard.weights.maps.table import pairs_to_halves
+from regard.weights.model_directory import MAX_LAYERS, Checkpoint
 from regard.weights.safetensors_files import build_model
 
 HEADER = struct.Struct("<7i")

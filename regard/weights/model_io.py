@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Literal
 
 from regard.errors import ModelError
-from regard.weights.directory import CONFIG, Checkpoint, read_config_json
 from regard.weights.huggingface import read_huggingface, write_huggingface
 from regard.weights.llama2c import read_llama2c
+from regard.weights.model_directory import CONFIG, Checkpoint, read_config_json
 from regard.weights.regard_format import read_regard, write_regard
 
 Style = Literal["regard", "huggingface"]

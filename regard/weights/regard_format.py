@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.config import to_table
 from regard.io import write_json
 from regard.models import family_of
-from regard.weights.directory import (
+from regard.weights.model_directory import (
     CONFIG,
     FORMAT,
     GENERATION,

@@ -15,7 +15,7 @@ from regard.errors import OutputError, WeightsError, one_line
 from regard.io import atomic_file
 from regard.models import Family, build
 from regard.models.config import BlockConfig
-from regard.weights.directory import (
+from regard.weights.model_directory import (
     INDEX,
     MAX_TENSORS,
     QWEIGHT,

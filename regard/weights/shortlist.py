@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from regard.errors import InputError, OutputError, WeightsError
 from regard.io import atomic_file
-from regard.weights.directory import SHORTLIST, Array, read_arrays
+from regard.weights.model_directory import SHORTLIST, Array, read_arrays
 
 Int64Array = NDArray[np.int64]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import from_table as read_settings
+from regard.data.filter_counts import Stats
 from regard.data.sources import DataSettings, Files, read_pairs, validation_pairs
-from regard.data.stats import Stats
 from regard.errors import ConfigError, InputError
 
 ROWS = [("one", "eins"), ("two words", "zwei Wörter"), ("drei\u2028\x0b\x85 3", "三")]

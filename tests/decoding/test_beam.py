@@ -11,7 +11,7 @@ from toys import Babble, after, every_text, plain_beam, said_with_end
 from regard.decoding.beam import beam
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import suppress
-from regard.decoding.search_loop import Prompts
+from regard.decoding.search_protocol import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.decoding.topk import best
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.search_loop import NO_TOKEN, Prompts
+from regard.decoding.search_protocol import NO_TOKEN, Prompts
 from regard.decoding.settings import SearchSettings
 
 NO = -math.inf

@@ -3,7 +3,7 @@ import torch
 from toys import Babble, said_with_end
 
 from regard.decoding.sample import draw, sample, seed_for
-from regard.decoding.search_loop import Prompts
+from regard.decoding.search_protocol import Prompts
 from regard.decoding.settings import SearchSettings
 
 END = (0,)

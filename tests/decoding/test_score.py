@@ -4,7 +4,7 @@ from toys import Babble, said_with_end
 
 from regard.decoding.beam import beam
 from regard.decoding.score import log_probs, scored
-from regard.decoding.search_loop import NO_TOKEN, Prompts
+from regard.decoding.search_protocol import NO_TOKEN, Prompts
 from regard.decoding.settings import SearchSettings
 
 

@@ -8,7 +8,7 @@ from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.rules import suppress
 from regard.decoding.search import search
-from regard.decoding.search_loop import Prompts, Step
+from regard.decoding.search_protocol import Prompts, Step
 from regard.decoding.settings import SearchSettings
 
 GREEDY, BEAM, SAMPLE = SearchSettings(), SearchSettings(beam=3), SearchSettings(temperature=1.0, seed=1)

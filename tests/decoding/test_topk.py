@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.decoding import rules
-from regard.decoding.search_loop import NO_TOKEN
+from regard.decoding.search_protocol import NO_TOKEN
 from regard.decoding.topk import CHUNK, NextTokenScores, best, best_of_many
 from regard.errors import ModelError
 

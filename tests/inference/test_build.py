@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.inference.native import build, kernels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU without AVX2")
@@ -311,7 +311,7 @@ def test_source_that_does_not_compile_gives_no_library(
     assert not [*folder.glob("*.so")]
 
 
-@pytest.mark.parametrize("wrong", ["set1_epi8(QMAX)", "raise(4)"], ids=["wrong", "dies"])
+@pytest.mark.parametrize("wrong", ["set1_epi8(INPUT_MAX)", "raise(4)"], ids=["wrong", "dies"])
 def test_a_library_that_gives_wrong_results_or_dies_is_not_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
@@ -321,7 +321,7 @@ def test_a_library_that_gives_wrong_results_or_dies_is_not_used(
             source = source.replace("#include <stdlib.h>", "#include <signal.h>\n#include <stdlib.h>")
             source = source.replace("    parallel_for(attention_part", "    raise(4);\n    parallel_for(attention_part")
         else:
-            source = source.replace(wrong, "set1_epi8(QMAX - 1)")
+            source = source.replace(wrong, "set1_epi8(INPUT_MAX - 1)")
         (tmp_path / path.name).write_text(source)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     assert new_process() is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.decoding.settings import SearchSettings
 from regard.errors import InputError
 from regard.inference.backend import SpecialTokens

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.blocks.feedforward import ACTIVATIONS
-from regard.inference.native import kernels, tensors
+from regard.inference.native import kernels, torch_kernels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU without AVX2")
 same_each_time = settings(deadline=None, derandomize=True, max_examples=60)
@@ -16,7 +16,7 @@ SEEDS = st.integers(0, 10**6)
 
 
 def int8(qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor) -> kernels.NativeLinear:
-    return tensors.linear_from_int8(tensors.pack_int8(qweight, scales), bias)
+    return torch_kernels.linear_from_int8(torch_kernels.pack_int8(qweight, scales), bias)
 
 
 def weights(outputs: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -37,7 +37,7 @@ def test_int8_linear_is_the_exact_product_of_the_quantised_numbers(
     zero_point = (-low / scale).round()
     sums = (((x / scale).round() + zero_point).clamp(0, 127) - zero_point).double() @ qweight.T.double()
     expected = (sums * scale * scales + bias).float()
-    out = tensors.linear(x, int8(qweight, scales, bias), activation="relu" if relu else "none")
+    out = torch_kernels.linear(x, int8(qweight, scales, bias), activation="relu" if relu else "none")
     # a number halfway between two whole ones may be rounded either way: one unit of one product
     assert_close(out, expected.relu() if relu else expected, atol=float(scale.max() * 64 * 1.5), rtol=1e-5)
     assert (out - (expected.relu() if relu else expected)).abs().median() < 1e-4
@@ -48,9 +48,9 @@ def test_int8_linear_is_the_exact_product_of_the_quantised_numbers(
 def test_a_row_has_the_same_result_in_any_batch(rows: int, outputs: int, seed: int) -> None:
     qweight, scales, bias = weights(outputs, 64, seed)
     x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(seed))
-    for layer in (int8(qweight, scales, bias), tensors.linear_from_floats(qweight.float(), bias)):
-        together = tensors.linear(x, layer)
-        alone = torch.cat([tensors.linear(row[None], layer) for row in x])
+    for layer in (int8(qweight, scales, bias), torch_kernels.linear_from_floats(qweight.float(), bias)):
+        together = torch_kernels.linear(x, layer)
+        alone = torch.cat([torch_kernels.linear(row[None], layer) for row in x])
         assert torch.equal(together, alone)
 
 
@@ -68,9 +68,9 @@ def test_float_linear_matches_torch(
 ) -> None:
     torch.manual_seed(seed)
     part, x = torch.nn.Linear(width, outputs, bias=bias), torch.randn(rows, width)
-    layer = tensors.linear_from_floats(part.weight.detach(), part.bias.detach() if bias else None)
+    layer = torch_kernels.linear_from_floats(part.weight.detach(), part.bias.detach() if bias else None)
     expected = part(x) if activation == "none" else ACTIVATIONS[activation](part(x))
-    assert_close(tensors.linear(x, layer, activation=activation), expected.detach(), atol=1e-5, rtol=1e-4)
+    assert_close(torch_kernels.linear(x, layer, activation=activation), expected.detach(), atol=1e-5, rtol=1e-4)
 
 
 @same_each_time
@@ -79,13 +79,13 @@ def test_packed_floats_give_bit_equal_results(rows: int, width: int, outputs: in
     torch.manual_seed(seed)
     part, x = torch.nn.Linear(width, outputs, bias=bias), torch.randn(rows, width)
     numbers, more = part.weight.detach().numpy(), part.bias.detach().numpy() if bias else None
-    in_place = tensors.linear(x, kernels.NativeLinear.from_floats(numbers, more))
-    assert torch.equal(tensors.linear(x, kernels.NativeLinear.from_frozen_floats(numbers, more)), in_place)
+    in_place = torch_kernels.linear(x, kernels.NativeLinear.from_floats(numbers, more))
+    assert torch.equal(torch_kernels.linear(x, kernels.NativeLinear.from_frozen_floats(numbers, more)), in_place)
 
 
 def test_a_row_of_zeros_gives_the_bias() -> None:
     qweight, scales, bias = weights(9, 32, 1)
-    assert torch.equal(tensors.linear(torch.zeros(2, 32), int8(qweight, scales, bias)), bias.expand(2, 9))
+    assert torch.equal(torch_kernels.linear(torch.zeros(2, 32), int8(qweight, scales, bias)), bias.expand(2, 9))
 
 
 @same_each_time
@@ -100,14 +100,14 @@ def test_attention_matches_torch_at_given_keys_and_at_the_first_keys(
     of_slot = torch.arange(slots).repeat_interleave(width)
     chosen = torch.stack([torch.randperm(places, generator=random)[: (places + 1) // 2] for _ in range(rows)])
     mask = torch.zeros(rows, places, dtype=torch.bool).scatter_(1, chosen, True)
-    found = tensors.attention(q, keys, values, of_slot.int(), chosen.int(), None)
+    found = torch_kernels.attention(q, keys, values, of_slot.int(), chosen.int(), None)
     expected = F.scaled_dot_product_attention(
         q[:, :, None], keys[of_slot], values[of_slot], attn_mask=mask[:, None, None], enable_gqa=True
     )
     assert_close(found, expected[:, :, 0], atol=2e-6, rtol=1e-5)
     lengths = torch.randint(1, places + 1, (slots,), generator=random)
     first = torch.arange(places) < lengths[of_slot][:, None]
-    found = tensors.attention(q, keys, values, of_slot.int(), None, lengths.int())
+    found = torch_kernels.attention(q, keys, values, of_slot.int(), None, lengths.int())
     expected = F.scaled_dot_product_attention(
         q[:, :, None], keys[of_slot], values[of_slot], attn_mask=first[:, None, None], enable_gqa=True
     )
@@ -120,7 +120,7 @@ def test_topk_matches_a_stable_sort_and_logsumexp(rows: int, vocab: int, count: 
     """Few distinct numbers, so that many are equal."""
     count = min(count, vocab)
     logits = torch.randint(kinds, (rows, vocab), generator=torch.Generator().manual_seed(seed)) / 50.0
-    maximum, log_sum, values, tokens = tensors.topk(logits, count)
+    maximum, log_sum, values, tokens = torch_kernels.topk(logits, count)
     expected, places = logits.sort(dim=1, descending=True, stable=True)
     assert torch.equal(values, expected[:, :count])
     assert torch.equal(tokens, places[:, :count])
@@ -132,5 +132,5 @@ def test_topk_matches_a_stable_sort_and_logsumexp(rows: int, vocab: int, count: 
 def test_logits_that_are_not_finite_have_no_logsumexp(broken: float, place: int) -> None:
     logits = torch.zeros(1, 100)
     logits[0, place] = broken
-    maximum, log_sum, _, _ = tensors.topk(logits, 3)
+    maximum, log_sum, _, _ = torch_kernels.topk(logits, 3)
     assert not (maximum + log_sum).isfinite().all()

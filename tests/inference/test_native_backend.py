@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy_loop
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search_loop import Prompts, run_search
+from regard.decoding.search_protocol import Prompts, run_search
 from regard.decoding.settings import SearchSettings
 from regard.errors import ModelError
 from regard.inference.backend import Backend, SpecialTokens

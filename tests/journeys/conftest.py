@@ -13,7 +13,7 @@ from regard.cli.main import main
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import write_model
 
 SENTENCES = """I ate an apple after lunch and gave the rest to the dog.

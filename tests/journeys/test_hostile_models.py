@@ -14,7 +14,7 @@ from journeys_types import Done, Folders, Run, error_line
 from regard.documents.confidence import FILE as CONFIDENCE
 from regard.documents.language_detector import FILE as LANGUAGES
 from regard.weights.checksums import SHA256SUMS, verify
-from regard.weights.directory import CARD
+from regard.weights.model_directory import CARD
 
 SAMPLE = Path(__file__).parents[2] / "recipes" / "sample"
 ESCAPE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e"

@@ -9,7 +9,7 @@ from journeys_types import Folders, Run, error_line
 import regard as package
 from regard.cli.main import VERBS
 from regard.tasks import LanguageModel, TranslationModel
-from regard.weights.directory import SHORTLIST
+from regard.weights.model_directory import SHORTLIST
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "recipes/sample"

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
-from regard.decoding.search_loop import Prompts
+from regard.decoding.search_protocol import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.models.seq2seq import Memory
 

@@ -14,7 +14,7 @@ import regard
 from regard.errors import ConfigError
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, GenerationConfig, VisionConfig
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import write_model
 
 # parts of theirs that no task of regard's needs, and that are therefore not kept

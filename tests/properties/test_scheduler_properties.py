@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
-from regard.decoding.search_loop import Prompts
+from regard.decoding.search_protocol import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.inference.backend import SpecialTokens
 from regard.inference.requests import Request

@@ -17,7 +17,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sample import seed_for
 from regard.decoding.score import scored
 from regard.decoding.search import search
-from regard.decoding.search_loop import Prompts
+from regard.decoding.search_protocol import Prompts
 from regard.decoding.settings import SearchSettings
 from regard.models import Decoder, Seq2Seq
 from regard.models.seq2seq import Memory

@@ -26,7 +26,7 @@ from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.tasks.load import BOX
 from regard.tasks.translation import TranslationModel
-from regard.weights.directory import Checkpoint, LazyModel, read_arrays
+from regard.weights.model_directory import Checkpoint, LazyModel, read_arrays
 from regard.weights.model_io import Style, read_model, write_model
 from regard.weights.quantize import quantize
 from regard.weights.safetensors_files import state_tensors

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.inference.native import kernels
 from regard.models import build
 from regard.models.config import BlockConfig, DecoderConfig, EncoderConfig, GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.tasks.load import load
-from regard.weights.directory import SHORTLIST, WEIGHTS, Checkpoint
+from regard.weights.model_directory import SHORTLIST, WEIGHTS, Checkpoint
 from regard.weights.model_io import Style, write_model
 from regard.weights.shortlist import Shortlist, read_shortlist, write_shortlist
 

@@ -18,7 +18,7 @@ from regard.errors import ConfigError, ModelError, RegardError, WeightsError
 from regard.models.config import DecoderConfig, GenerationConfig
 from regard.tasks.base import by_probability
 from regard.tasks.language_model import LanguageModel
-from regard.weights.directory import MAX_HEADER_BYTES, Card
+from regard.weights.model_directory import MAX_HEADER_BYTES, Card
 from regard.weights.model_io import read_model
 
 TENSORS, CONFIG, GENERATION = "model.safetensors", "config.json", "generation_config.json"
@@ -240,7 +240,7 @@ def test_a_card_that_cannot_be_shown(tmp_path: Path, change: dict[str, Any], rea
 @pytest.mark.parametrize("shape", [(), (3,), (8, 1)])
 def test_scales_of_another_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
     from regard.models import build
-    from regard.weights.directory import Checkpoint
+    from regard.weights.model_directory import Checkpoint
     from regard.weights.model_io import write_model
     from regard.weights.quantize import quantize
 

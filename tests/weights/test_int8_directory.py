@@ -20,7 +20,7 @@ from regard.models.config import (
     VisionConfig,
 )
 from regard.models.initialize import initialize
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import read_model, write_model
 from regard.weights.quantize import is_quantized, quantize
 from regard.weights.safetensors_files import state_tensors

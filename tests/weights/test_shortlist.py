@@ -19,7 +19,7 @@ from regard.models import build
 from regard.models.config import GenerationConfig, Seq2SeqConfig
 from regard.models.initialize import initialize
 from regard.models.seq2seq import Seq2Seq
-from regard.weights.directory import SHORTLIST, Checkpoint
+from regard.weights.model_directory import SHORTLIST, Checkpoint
 from regard.weights.model_io import read_model, write_model
 from regard.weights.quantize import quantize
 from regard.weights.shortlist import Shortlist, learn

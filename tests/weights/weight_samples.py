@@ -23,7 +23,7 @@ from regard.models.config import (
     Seq2SeqConfig,
     VisionConfig,
 )
-from regard.weights.directory import Checkpoint
+from regard.weights.model_directory import Checkpoint
 from regard.weights.model_io import Style, write_model
 
 MARIAN: dict[str, Any] = {

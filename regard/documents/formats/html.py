@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from regard.documents.formats.html_tags import (
+from regard.documents.formats.html_tokenizer import (
     ENTITY,
     RAW_TEXT,
     TEMPLATE,

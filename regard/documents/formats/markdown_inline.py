@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.documents.formats.html_tags import TAG, VOID
+from regard.documents.formats.html_tokenizer import TAG, VOID
 from regard.documents.passage import Mark, Passage, Span
 
 SPECIAL = re.compile(

@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from regard.cpu import machine
-from regard.cpu.child_process import child_environment
+from regard.cpu.child_environment import child_environment
 from regard.errors import OutputError
 from regard.io import atomic_file, write_json
 

@@ -46,7 +46,7 @@ class _StackStruct(Structure):
     )
 
 
-class NativeBeamCache(Structure):
+class BeamCacheStruct(Structure):
     """`BeamCache` in stack.h: the C view of a blocks/beam_cache.py cache, for one pass."""
 
     _fields_ = (
@@ -154,11 +154,11 @@ class Stack:
         shape = (len(self._blocks), 2, sentences, self.sizes.kv_heads, capacity, self.sizes.head_width)
         return np.empty(shape, np.float16 if self._fp16_kv else np.float32)
 
-    def decoder_step(self, x_RD: Floats, caches: Sequence[NativeBeamCache]) -> Floats:
+    def decoder_step(self, x_RD: Floats, caches: Sequence[BeamCacheStruct]) -> Floats:
         """Embeddings of each row's newest token -> decoder states, in place; writes its key and value to the cache."""
         x_RD, rows = np.ascontiguousarray(x_RD), len(x_RD)
         scratch = np.empty(call("stack_scratch_bytes")(self.address, rows), np.uint8)
-        array = (NativeBeamCache * len(caches))(*caches)
+        array = (BeamCacheStruct * len(caches))(*caches)
         inputs = (addressof(array), len(caches), address(x_RD))
         check(call("decoder_step")(self.address, *inputs, threads.current_threads(), address(scratch)))
         return x_RD

@@ -6,13 +6,13 @@ import functools
 import numpy as np
 import torch
 
-from regard.inference.native import build, kernels, tensors
+from regard.inference.native import build, kernels, torch_kernels
 from regard.inference.native.kernels import Array, NativeLinear
 from regard.inference.native.layers import (
     Attention,
+    BeamCacheStruct,
     Block,
     Embedding,
-    NativeBeamCache,
     NativeEncoder,
     Norm,
     Sizes,
@@ -42,25 +42,25 @@ def _check_linear() -> None:
         x[:, 0], x[:, 1] = -63.0, 64.0  # so that the scale of the quantised inputs is 1
         expected = x @ weight.T.float()  # whole numbers, so exact
         for layer in (
-            tensors.linear_from_int8(tensors.pack_int8(weight.to(torch.int8), torch.ones(83)), None),
-            tensors.linear_from_floats(weight.float(), None),
+            torch_kernels.linear_from_int8(torch_kernels.pack_int8(weight.to(torch.int8), torch.ones(83)), None),
+            torch_kernels.linear_from_floats(weight.float(), None),
             NativeLinear.from_frozen_floats(weight.float().numpy(), None),
         ):
-            torch.testing.assert_close(tensors.linear(x, layer), expected, rtol=0.0, atol=0.0)
+            torch.testing.assert_close(torch_kernels.linear(x, layer), expected, rtol=0.0, atol=0.0)
 
 
 def _check_attention() -> None:
     for width in (16, 32, 64):
         q, keys, values = torch.randn(3, 2, width), torch.randn(2, 2, 9, width), torch.randn(2, 2, 9, width)
         seq_ids = torch.tensor([0, 1, 1], dtype=torch.int32)
-        out = tensors.attention(q, keys, values, seq_ids, None, None)
+        out = torch_kernels.attention(q, keys, values, seq_ids, None, None)
         expected = torch.nn.functional.scaled_dot_product_attention(q[:, :, None], keys[seq_ids], values[seq_ids])
         torch.testing.assert_close(out, expected[:, :, 0])
 
 
 def _check_topk() -> None:
     logits = torch.randn(3, 1000)
-    maximum, log_sum, best, tokens = tensors.topk(logits, 5)
+    maximum, log_sum, best, tokens = torch_kernels.topk(logits, 5)
     torch.testing.assert_close(maximum + log_sum, logits.logsumexp(-1))
     torch.testing.assert_close(best, logits.topk(5).values, rtol=0.0, atol=0.0)
     torch.testing.assert_close(logits.gather(1, tokens), best, rtol=0.0, atol=0.0)
@@ -92,7 +92,7 @@ def decoder_states(int8: bool, fp16_kv: bool) -> Array:
     memory = NativeEncoder(encoder=stack, decoder=stack, source=embedding).encode([range(5)])
     self_kv = np.zeros((1, 2, 1, 2, 4, 32), memory.dtype)
     key_indices, memory_lengths = np.zeros(1, np.int32), np.array([5], np.int32)
-    cache = NativeBeamCache(
+    cache = BeamCacheStruct(
         self_kv=kernels.address(self_kv),
         memory_kv=kernels.address(memory),
         key_indices=kernels.address(key_indices),

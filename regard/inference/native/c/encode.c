@@ -1,5 +1,5 @@
 /* Tokens -> embeddings -> encoder -> keys and values for the decoder's cross-attention. */
-#include "layout.h"
+#include "scratch.h"
 #include "stack.h"
 
 /* Without FMA: the results are those of the torch modules, bit for bit. */

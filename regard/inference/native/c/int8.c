@@ -34,7 +34,7 @@ AVX2 static float extreme(__m256 x, float sign) {
 
 /* `nan` is 0, or NaN if the row has a number that is not finite: it makes the scale NaN. */
 AVX2 static QParams qparams_of(float low, float high, float nan, float *inverse_scale) {
-    const float range = high - low, scale = (range > 0.0f ? range / (float)QMAX : 1.0f) + nan;
+    const float range = high - low, scale = (range > 0.0f ? range / (float)INPUT_MAX : 1.0f) + nan;
     *inverse_scale = 1.0f / scale;
     const int32_t zero_point = _mm_cvtss_si32(_mm_set_ss(-low * *inverse_scale)); /* rounded */
     return (QParams){.scale = scale, .zero_point = zero_point};
@@ -53,7 +53,7 @@ AVX2 static QParams quantise_256(const float *x, long width, uint8_t *q) {
         qparams_of(extreme(least, -1.0f), extreme(most, 1.0f), hsum_256(nan), &inverse_scale);
     const __m256 inverse = _mm256_set1_ps(inverse_scale);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i zero_point = _mm256_set1_epi32(qparams.zero_point), qmax = _mm256_set1_epi8(QMAX);
+    const __m256i zero_point = _mm256_set1_epi32(qparams.zero_point), qmax = _mm256_set1_epi8(INPUT_MAX);
     for (long k = 0; k < width; k += 32) {
         __m256i ints[4];
         for (int i = 0; i < 4; i++) {
@@ -83,7 +83,7 @@ AVX512 static QParams quantise_512(const float *x, long width, uint8_t *q) {
                                        hsum_512(nan), &inverse_scale);
     const __m512 inverse = _mm512_set1_ps(inverse_scale);
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i zero_point = _mm512_set1_epi32(qparams.zero_point), qmax = _mm512_set1_epi8(QMAX);
+    const __m512i zero_point = _mm512_set1_epi32(qparams.zero_point), qmax = _mm512_set1_epi8(INPUT_MAX);
     for (long k = 0; k < width; k += 64) {
         __m512i ints[4];
         for (int i = 0; i < 4; i++) {

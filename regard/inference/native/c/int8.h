@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels.h"
 
-enum { QMAX = 127 }; /* the largest quantised input */
+enum { INPUT_MAX = 127 }; /* the largest quantised input */
 
 /* x = (q - zero_point) * scale */
 struct QParams {
@@ -13,7 +13,7 @@ struct QParams {
 /* Outputs in a panel of packed int8 weights. */
 int int8_panel_width(int isa);
 
-/* Quantises a row to 0..QMAX. */
+/* Quantises a row to 0..INPUT_MAX. */
 QParams quantise(const float *x, long width, uint8_t *q);
 
 /* y of the panels start..end, for quantised rows */

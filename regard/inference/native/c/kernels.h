@@ -7,7 +7,7 @@
  * anywhere in a cache topk.c       log-sum-exp and the k best tokens of each row of logits stack.c
  * a forward pass through all blocks of an encoder or a decoder encode.c     tokens -> embeddings ->
  * encoder -> keys and values for cross-attention search.c     beam search; shortlist.c restricts a
- * request to a small vocabulary of its own arena.c      reuses large buffers; layout.h places
+ * request to a small vocabulary of its own pool.c      reuses large buffers; layout.h places
  * arrays in one buffer
  *
  * Plain C with x86 intrinsics. Every loop exists for AVX2, and for AVX-512 with VNNI where that is

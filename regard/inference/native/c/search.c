@@ -4,8 +4,8 @@
  * A search holds several requests, each at its own length. Finished ones leave at once, and new
  * ones can join at any step. A beam of one is greedy search.
  */
-#include "layout.h"
-#include "request.h"
+#include "scratch.h"
+#include "search_request.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ typedef struct {
     SearchParams params;
     RequestList active, done;
     long rows; /* reserved by active requests: a beam each */
-    Arena arena;
+    BufferPool pool;
     void *step_scratch, *encode_scratch;
     Status status; /* after an error a search can only be freed */
 } Search;
@@ -78,12 +78,12 @@ Status search_new(const SearchParams *params, Search **search) {
 
 void search_free(Search *search) {
     for (long i = 0; i < search->active.count; i++)
-        request_free(&search->arena, search->active.items[i]);
+        request_free(&search->pool, search->active.items[i]);
     for (long i = 0; i < search->done.count; i++)
-        request_free(&search->arena, search->done.items[i]);
-    arena_free(&search->arena, search->step_scratch);
-    arena_free(&search->arena, search->encode_scratch);
-    arena_release(&search->arena);
+        request_free(&search->pool, search->done.items[i]);
+    pool_free(&search->pool, search->step_scratch);
+    pool_free(&search->pool, search->encode_scratch);
+    pool_release(&search->pool);
     free(search->active.items);
     free(search->done.items);
     free(search);
@@ -117,8 +117,8 @@ static Memory *encode_new(Search *search, const NewRequests *new, int threads, S
     const Encoder *encoder = &search->params.encoder;
     const long count = new->count, capacity = memory_capacity(new->longest);
     const long kv_bytes = memory_bytes(encoder->decoder, count, capacity);
-    Memory *memory = arena_alloc(&search->arena, (long)sizeof(Memory) + kv_bytes);
-    search->encode_scratch = arena_reserve(&search->arena, search->encode_scratch,
+    Memory *memory = pool_alloc(&search->pool, (long)sizeof(Memory) + kv_bytes);
+    search->encode_scratch = pool_reserve(&search->pool, search->encode_scratch,
                                            encode_scratch_bytes(encoder, new->starts[count]));
     *status = OUT_OF_MEMORY;
     if (memory && search->encode_scratch) {
@@ -127,7 +127,7 @@ static Memory *encode_new(Search *search, const NewRequests *new, int threads, S
                          search->encode_scratch, memory->kv);
     }
     if (*status == OK) return memory;
-    arena_free(&search->arena, memory);
+    pool_free(&search->pool, memory);
     return NULL;
 }
 
@@ -156,8 +156,8 @@ Status search_add(Search *search, const int64_t *numbers, const int64_t *max_tok
         items[i] = request_new(&search->params, tokens + starts[i], starts[i + 1] - starts[i],
                                numbers[i], max_tokens[i]);
         if (!items[i]) {
-            if (!i) arena_free(&search->arena, memory);
-            while (i) request_free(&search->arena, items[--i]);
+            if (!i) pool_free(&search->pool, memory);
+            while (i) request_free(&search->pool, items[--i]);
             return OUT_OF_MEMORY;
         }
         items[i]->memory = memory;
@@ -176,7 +176,7 @@ int search_cancel(Search *search, long number) {
     if (r) search->rows -= search->params.beam;
     else r = list_remove(&search->done, number);
     if (!r) return 0;
-    request_free(&search->arena, r);
+    request_free(&search->pool, r);
     return 1;
 }
 
@@ -228,7 +228,7 @@ static StepBuffers lay_out(const Search *search, long rows, Layout *layout) {
 static Status step_buffers(Search *search, long rows, StepBuffers *buffers) {
     Layout layout = {.base = NULL};
     lay_out(search, rows, &layout);
-    search->step_scratch = arena_reserve(&search->arena, search->step_scratch, layout.bytes);
+    search->step_scratch = pool_reserve(&search->pool, search->step_scratch, layout.bytes);
     if (!search->step_scratch) return OUT_OF_MEMORY;
     layout = (Layout){.base = search->step_scratch};
     *buffers = lay_out(search, rows, &layout);
@@ -284,7 +284,7 @@ static Status prepare(Search *search, const StepBuffers *b) {
     for (long i = 0; i < search->active.count; i++) {
         Request *r = search->active.items[i];
         Status status = embed_newest(params, r, b->x + first * stack->width);
-        if (status == OK) status = reserve_positions(&search->arena, stack, r, params->beam);
+        if (status == OK) status = reserve_positions(&search->pool, stack, r, params->beam);
         if (status != OK) return status;
         b->caches[i] = cache_of(params, r);
         for (long row = first; row < first + r->rows; row++) {
@@ -497,5 +497,5 @@ const Hypothesis *search_hypothesis(const Search *search, long which) {
 }
 
 void search_pop_done(Search *search) {
-    request_free(&search->arena, search->done.items[--search->done.count]);
+    request_free(&search->pool, search->done.items[--search->done.count]);
 }

@@ -4,7 +4,7 @@
  * of each hypothesis (decoder).
  */
 #include "stack.h"
-#include "layout.h"
+#include "scratch.h"
 #include "vectors.h"
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rule, rules_for
-from regard.decoding.search_loop import Prompts, SearchLoop, StepRequest
+from regard.decoding.search_protocol import Prompts, SearchLoop, StepRequest
 from regard.decoding.settings import SearchSettings
 from regard.decoding.topk import NextTokenScores
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from regard.blocks.int8 import Int8Linear
 from regard.inference.native import kernels
-from regard.inference.native_linear import NativeInt8Linear, use_native_linear
+from regard.inference.native_int8 import NativeInt8Linear, use_native_linear
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no compiler, or a CPU without the kernels")
 

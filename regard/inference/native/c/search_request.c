@@ -1,4 +1,4 @@
-#include "request.h"
+#include "search_request.h"
 #include <math.h>
 #include <string.h>
 
@@ -27,9 +27,9 @@ static void hypothesis_free(Hypothesis *hypothesis) {
     free(hypothesis->log_probs);
 }
 
-void request_free(Arena *arena, Request *r) {
-    if (r->memory && !--r->memory->users) arena_free(arena, r->memory);
-    arena_free(arena, r->kv);
+void request_free(BufferPool *pool, Request *r) {
+    if (r->memory && !--r->memory->users) pool_free(pool, r->memory);
+    pool_free(pool, r->kv);
     beam_free(&r->beam);
     beam_free(&r->next_beam);
     for (long i = 0; i < r->hypothesis_count; i++) hypothesis_free(r->hypotheses + i);
@@ -52,7 +52,7 @@ Request *request_new(const SearchParams *params, const int64_t *source, long len
     Status status = OK;
     if (params->related) status = shortlist_new(params, source, length, &r->shortlist);
     if (status == OK && complete(&r->beam) && complete(&r->next_beam) && r->hypotheses) return r;
-    request_free(NULL, r); /* nothing in it is from an arena yet */
+    request_free(NULL, r); /* nothing in it is from an pool yet */
     return NULL;
 }
 
@@ -60,7 +60,7 @@ Request *request_new(const SearchParams *params, const int64_t *source, long len
 
 /* Drops the keys and values that no live hypothesis uses: hypotheses share most of their tokens,
  * and most are given up. Grows the cache if that does not free half of it. */
-static Status compact(Arena *arena, const Stack *stack, Request *r, long beam) {
+static Status compact(BufferPool *pool, const Stack *stack, Request *r, long beam) {
     const long stride = r->length + 1, bytes = stack->head_width * kv_size(stack->fp16_kv);
     const long heads = 2 * stack->layers * stack->kv_heads, old_capacity = r->kv_capacity;
     int32_t *moved_to = zeros(r->kv_used, sizeof(int32_t)), used = 0;
@@ -71,7 +71,7 @@ static Status compact(Arena *arena, const Stack *stack, Request *r, long beam) {
     long capacity = old_capacity;
     if (2 * (used + r->rows) > old_capacity) /* most translations are about as long as the source */
         capacity = used + r->source_length + 4 * beam;
-    char *kv = capacity > old_capacity ? arena_alloc(arena, heads * capacity * bytes) : r->kv;
+    char *kv = capacity > old_capacity ? pool_alloc(pool, heads * capacity * bytes) : r->kv;
     if (!kv) {
         free(moved_to);
         return OUT_OF_MEMORY;
@@ -89,16 +89,16 @@ static Status compact(Arena *arena, const Stack *stack, Request *r, long beam) {
             int32_t *index = r->beam.key_indices + row * stride + t;
             *index = moved_to[*index];
         }
-    if (kv != r->kv) arena_free(arena, r->kv);
+    if (kv != r->kv) pool_free(pool, r->kv);
     r->kv = kv;
     r->kv_used = used;
     free(moved_to);
     return OK;
 }
 
-Status reserve_positions(Arena *arena, const Stack *stack, Request *r, long beam) {
+Status reserve_positions(BufferPool *pool, const Stack *stack, Request *r, long beam) {
     if (r->kv_used + r->rows > r->kv_capacity) {
-        const Status status = compact(arena, stack, r, beam);
+        const Status status = compact(pool, stack, r, beam);
         if (status != OK) return status;
     }
     for (long row = 0; row < r->rows; row++)

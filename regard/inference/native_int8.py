@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.blocks.int8 import Int8Linear, Int8Matrix
-from regard.inference.native import kernels, tensors
+from regard.inference.native import kernels, torch_kernels
 
 
 class NativeInt8Linear(Int8Linear):
@@ -25,9 +25,9 @@ class NativeInt8Linear(Int8Linear):
         if x_RD.device.type != "cpu":
             return super().rows(x_RD)
         if self._packed is None:
-            packed = tensors.pack_int8(self.weight.whole, self.weight.scale)
-            self._packed = tensors.linear_from_int8(packed, self.bias)
-        return tensors.linear(x_RD, self._packed)
+            packed = torch_kernels.pack_int8(self.weight.whole, self.weight.scale)
+            self._packed = torch_kernels.linear_from_int8(packed, self.bias)
+        return torch_kernels.linear(x_RD, self._packed)
 
 
 def use_native_linear(model: nn.Module) -> None:

@@ -1,6 +1,6 @@
 /* One search request: its beam, its key/value cache and its finished hypotheses. */
 #pragma once
-#include "arena.h"
+#include "buffer_pool.h"
 #include "search.h"
 
 typedef struct {
@@ -41,10 +41,10 @@ typedef struct {
 /* NULL when memory runs out. */
 Request *request_new(const SearchParams *params, const int64_t *source, long length, long number,
                      long max_tokens);
-void request_free(Arena *arena, Request *r);
+void request_free(BufferPool *pool, Request *r);
 
 /* Reserves a cache position for the newest token of each row. */
-Status reserve_positions(Arena *arena, const Stack *stack, Request *r, long beam);
+Status reserve_positions(BufferPool *pool, const Stack *stack, Request *r, long beam);
 
 int is_end_token(const SearchParams *params, int64_t token);
 /* Keeps a row's tokens and one more token (-1: none) among the n_best finished hypotheses. */

@@ -5,13 +5,13 @@
 typedef struct Buffer Buffer;
 typedef struct {
     Buffer *unused; /* free large buffers */
-} Arena;
+} BufferPool;
 
 /* NULL when memory runs out. */
-void *arena_alloc(Arena *arena, long bytes);
+void *pool_alloc(BufferPool *pool, long bytes);
 /* `memory` may be NULL. */
-void arena_free(Arena *arena, void *memory);
+void pool_free(BufferPool *pool, void *memory);
 /* Returns the same memory if it is large enough, else frees it and returns new memory or NULL. */
-void *arena_reserve(Arena *arena, void *memory, long bytes);
+void *pool_reserve(BufferPool *pool, void *memory, long bytes);
 /* Returns all unused buffers to the system. */
-void arena_release(Arena *arena);
+void pool_release(BufferPool *pool);

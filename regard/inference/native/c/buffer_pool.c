@@ -1,4 +1,4 @@
-#include "arena.h"
+#include "buffer_pool.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -22,9 +22,9 @@ static Buffer *new_buffer(long bytes) {
 }
 
 /* Unlinks the smallest unused buffer that fits and is not far too large; NULL if there is none. */
-static Buffer *take_unused(Arena *arena, long bytes) {
+static Buffer *take_unused(BufferPool *pool, long bytes) {
     Buffer **best = NULL;
-    for (Buffer **at = &arena->unused; *at; at = &(*at)->next) {
+    for (Buffer **at = &pool->unused; *at; at = &(*at)->next) {
         const long size = (*at)->bytes;
         if (size < bytes || size > 2 * bytes + MMAP_MIN_BYTES) continue;
         if (!best || size < (*best)->bytes) best = at;
@@ -35,41 +35,41 @@ static Buffer *take_unused(Arena *arena, long bytes) {
     return buffer;
 }
 
-static void release_first(Arena *arena) {
-    Buffer *buffer = arena->unused;
-    arena->unused = buffer->next;
+static void release_first(BufferPool *pool) {
+    Buffer *buffer = pool->unused;
+    pool->unused = buffer->next;
     unmap(buffer);
 }
 
-void *arena_alloc(Arena *arena, long bytes) {
+void *pool_alloc(BufferPool *pool, long bytes) {
     const int small = bytes < MMAP_MIN_BYTES;
-    Buffer *buffer = small ? NULL : take_unused(arena, bytes);
+    Buffer *buffer = small ? NULL : take_unused(pool, bytes);
     if (buffer) return buffer + 1;
     if (!small) {
-        if (arena->unused) release_first(arena); /* none fits, so make room for the new one */
+        if (pool->unused) release_first(pool); /* none fits, so make room for the new one */
         bytes = (bytes + MMAP_MIN_BYTES - 1) / MMAP_MIN_BYTES * MMAP_MIN_BYTES;
     }
     buffer = new_buffer(bytes);
     return buffer ? buffer + 1 : NULL;
 }
 
-void arena_free(Arena *arena, void *memory) {
+void pool_free(BufferPool *pool, void *memory) {
     if (!memory) return;
     Buffer *buffer = (Buffer *)memory - 1;
     if (buffer->bytes < MMAP_MIN_BYTES) {
         free(buffer);
         return;
     }
-    buffer->next = arena->unused;
-    arena->unused = buffer;
+    buffer->next = pool->unused;
+    pool->unused = buffer;
 }
 
-void *arena_reserve(Arena *arena, void *memory, long bytes) {
+void *pool_reserve(BufferPool *pool, void *memory, long bytes) {
     if (memory && ((Buffer *)memory - 1)->bytes >= bytes) return memory;
-    arena_free(arena, memory);
-    return arena_alloc(arena, bytes);
+    pool_free(pool, memory);
+    return pool_alloc(pool, bytes);
 }
 
-void arena_release(Arena *arena) {
-    while (arena->unused) release_first(arena);
+void pool_release(BufferPool *pool) {
+    while (pool->unused) release_first(pool);
 }
