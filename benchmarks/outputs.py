@@ -48,7 +48,7 @@ for found in model.translations(lines, to=to, **search):
     print(json.dumps([list(plain(one).values()) for one in found]))
 options = TranslationOptions(to=to, source="en", search=search, **{links: True})
 for result in translate([Passage(line) for line in lines], options):
-    print(json.dumps(plain(result)))
+    print(json.dumps({**plain(result), "links": plain(result.links)}))
 """
 
 
