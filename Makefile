@@ -4,8 +4,8 @@
 #   make meaning words in context, sentences by meaning, one sentence's path
 #   make test    format, lint, types, import directions, and every test
 #   make check   the first four of these
-#   make fuzz    hostile files of every kind: a few minutes; make fuzz FUZZ='documents --count 100000 --jobs 2' for more
 #   make sanitize  the C library under the sanitizers: its tests, and random searches
+#   make fuzz    hostile files of every kind: a few minutes; make fuzz FUZZ='documents --count 100000 --jobs 2' for more
 #   make coverage  the same tests, and the lines of regard/ that none of them runs
 #   make bench   the figures that need no data; benchmarks/RESULTS.md has the others and their commands
 #   make box     train the translator in the box again: make box DATA=FOLDER (hours; resumes)
@@ -32,19 +32,19 @@ check: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
 
-fuzz: .venv/dev
-	$(BIN)/python -m fuzz $(FUZZ)
-
 # The C library under AddressSanitizer, UBSan and ThreadSanitizer: half an hour on two cores. Needs gcc.
 .PHONY: sanitize
 SEARCHES ?= 4000
-NATIVE_TESTS := $(addprefix tests/inference/test_,kernels.py native_search.py native_backend.py native_linear.py \
+NATIVE_TESTS := $(addprefix tests/inference/test_,kernels.py native_search.py native_backend.py native_int8.py \
   hostile_searches.py) tests/weights/test_shortlist.py
 sanitize: .venv/dev
 	$(BIN)/python -m fuzz.sanitize address -m fuzz.native --count $(SEARCHES)
 	$(BIN)/python -m fuzz.sanitize address-avx2 -m fuzz.native --count $(SEARCHES) --seed 2
 	$(BIN)/python -m fuzz.sanitize address -m pytest -q -p no:cacheprovider $(NATIVE_TESTS)
 	$(BIN)/python -m fuzz.sanitize thread -m fuzz.native --count 400
+
+fuzz: .venv/dev
+	$(BIN)/python -m fuzz $(FUZZ)
 
 coverage: .venv/coverage
 	$(BIN)/coverage erase
