@@ -105,6 +105,9 @@ def regard() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a verb and return the exit code; errors.py lists them."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    # closed by the caller (>&- 2>&-): print would write errors to standard output, and a file would get its number
+    sys.stdout = sys.stdout or open(os.devnull, "a")  # noqa: SIM115 (open as long as the program runs)
+    sys.stderr = sys.stderr or open(os.devnull, "a")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without a character gets its number
     try:

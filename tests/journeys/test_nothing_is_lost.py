@@ -81,6 +81,14 @@ def test_standard_error_on_a_full_disk(tmp_path: Path) -> None:
     assert done.returncode == 5
 
 
+@pytest.mark.parametrize(("closed", "directory", "code"), [(1, "reader", 0), (2, "none", 5)])
+def test_a_closed_stream(folders: Folders, tmp_path: Path, closed: int, directory: str, code: int) -> None:
+    """As with >&- and 2>&-."""
+    command = [sys.executable, "-m", "regard", "info", str(folders.get(directory, directory))]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, preexec_fn=lambda: os.close(closed))
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
 @pytest.mark.parametrize("verb", ["translate", "translate-file"])
 def test_ctrl_c_leaves_no_file(folders: Folders, tmp_path: Path, verb: str) -> None:
     lines = [f"The animal {'slowly ' * (number % 7)}crossed street {number}.\n" for number in range(20_000)]
