@@ -64,7 +64,7 @@ def test_help_explains_every_search_setting() -> None:
     [
         (lambda: regard.load(7), "a model directory must be a path, not int"),  # type: ignore[arg-type]
         (lambda: regard.load(""), "the path of the model directory is empty"),
-        (lambda: regard.load("box").translate(7, to="de"), "texts must be a string or a list of strings, not int"),
+        (lambda: regard.load("box").translate(7, to="de"), "texts must be a list of strings, not int"),
         (lambda: regard.load("box").translate(["a", None], to="de"), "text 1 must be a string, not NoneType"),
         (lambda: regard.load("box").translate("Yes.", to="de", beams=4), "unknown key 'beams' - did you mean 'beam'"),
         (lambda: regard.load("box").translate("Yes.", to="de", beam="4"), "'beam' must be a whole number"),

@@ -101,7 +101,7 @@ class TranslationModel(Generating):
 
         Returns:
             For each text, in order, a list of `n_best` `Translation`s, best first. Each has `text`, `score`,
-            `log_probability`, `pieces`, `piece_log_probabilities`, `ended` and `alignment`.
+            `log_prob`, `pieces`, `log_probs`, `ended` and `alignment`.
 
         Example:
             >>> regard.load("box").translations(["I am here."], to="de", n_best=2)[0][0].text

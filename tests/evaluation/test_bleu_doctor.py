@@ -124,5 +124,5 @@ def test_the_language_that_is_asked_for(toy: TranslationModel) -> None:
 
 def test_not_every_model_translates(toy: TranslationModel) -> None:
     assert require_translation_model(toy) is toy
-    with pytest.raises(TaskError, match="family seq2seq"):
+    with pytest.raises(TaskError, match="is a seq2seq model, not a translation model"):
         require_translation_model(Model(toy.network, toy.generation, None, Path("other")))

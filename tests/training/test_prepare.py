@@ -14,4 +14,4 @@ def test_a_model_larger_than_the_memory(size: str, tmp_path: Path, capsys: pytes
     sets = [f"data.dir={ROOT / 'recipes/sample'}", f"model.{size}", "tokenizer.vocab=300"]
     arguments = [word for one in sets for word in ("--set", one)]
     assert main(["train", str(ROOT / "recipes" / "sample.toml"), str(tmp_path / "run"), *arguments]) == 3
-    assert "[model]: the weights take" in capsys.readouterr().err.splitlines()[-1]
+    assert "[model] the weights take" in capsys.readouterr().err.splitlines()[-1]

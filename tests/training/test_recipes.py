@@ -156,7 +156,7 @@ def test_a_resumed_run_may_run_longer(tmp_path: Path) -> None:
         ("tokenizer.vocab=99999999999", "vocab must be at most 1,000,000"),
         ("model.preset=0x" + "f" * 5000, "preset must be a string"),
         ("model.encoder_layers=1001", "encoder_layers must be at most 1,000"),
-        ("data.longest_line=10000001", "longest_line must be at most 10,000,000"),
+        ("data.longest_line=10000001", "longest_line must be at least 1 and at most 10,000,000"),
         ('data.train=[{tsv="x", language="../../x"}]', "tag and language must start with a letter"),
         ('data.train=[{tsv="x", tag="a\\u0000b"}]', "tag and language must start with a letter"),
     ],
