@@ -6,9 +6,8 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import SearchSettings
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from regard.inference.scheduler import Scheduler
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """One text to translate or to continue."""
 
     ids: Sequence[int]
@@ -62,7 +60,8 @@ class Handle:
 
     def result(self, timeout: float | None = None) -> list[Hypothesis]:
         """The hypotheses, best first. Raises what went wrong; `TimeoutError` if it takes longer than `timeout`."""
-        self._wait(lambda: self.done, timeout)
+        if not self.done:
+            self._wait(lambda: self.done, timeout)
         if self._error is not None:
             raise self._error
         if self._hypotheses is None:

@@ -319,7 +319,8 @@ class Scheduler:
                 handles = [handle for handle in handles if not handle.done]
             self._finish(slot, [(handle, found, None) for handle, found in worker.add(handles)])
             for handle, found in worker.step(most, wanted, TURN if impatient or worker.has_deadlines else 0):
-                self._finish(slot, [(handle, found, None)])
+                slot.texts -= 1
+                self._leave(handle, found, None)
         except BaseException as error:
             under_way = dict.fromkeys([*worker.handles, *handles])  # not all that were taken may have begun
             self._finish(slot, [(handle, None, error) for handle in under_way if not handle.done])
