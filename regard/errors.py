@@ -26,7 +26,7 @@ import re
 
 MAX_MESSAGE = 1000
 """Characters."""
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 """What moves the cursor, ends a line, reverses the reading order, or does not stand for a character."""
 
 
@@ -34,7 +34,7 @@ def printable(text: str, most: int = MAX_MESSAGE) -> str:
     """Text that is safe to show in a terminal: control characters escaped, the middle of a long one left out."""
     if len(text) > most:
         text = f"{text[: most * 3 // 4]} … {text[-(most // 4) :]}"
-    return CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
+    return re.sub(CONTROL, lambda found: ascii(found.group())[1:-1], text)
 
 
 def one_line(error: BaseException) -> str:

@@ -11,14 +11,16 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from regard.cli import output
 from regard.config import did_you_mean
 from regard.errors import OutputError, RegardError, one_line
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS = {  # the most used first
     "translate": "Translate text.",
@@ -81,7 +83,9 @@ class Verbs(click.Group):
         with closed_pipe():
             return super().invoke(ctx)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
         verbs = [CompletionItem(name, help=text) for name, text in VERBS.items() if name.startswith(incomplete)]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
 

@@ -5,13 +5,13 @@ way. Translations and the like are printed as they are.
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard import io
 from regard.errors import CONTROL, printable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def json_line(value: Any) -> str:
 
 def _escape(text: str) -> str:
     """Escape the control characters that JSON allows in strings; the first 32 are escaped already."""
-    return CONTROL.sub(lambda found: found.group() if found.group() < " " else f"\\u{ord(found.group()):04x}", text)
+    return re.sub(CONTROL, lambda found: found.group() if found.group() < " " else f"\\u{ord(found.group()):04x}", text)
 
 
 @contextmanager
@@ -42,6 +42,8 @@ def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         yield echo
         return
+    from regard import io
+
     with io.open_text(path) as file:
         yield lambda line: print(line, file=file, flush=True)
 
