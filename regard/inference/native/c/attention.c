@@ -319,14 +319,14 @@ AVX512 ALWAYS_INLINE void rows_512(const AttentionArgs *a, long first, long end,
 }
 
 /* For the usual head widths the compiler knows the length of the loops. */
-#define DEFINE_ATTENTION(NAME, TARGET, ROWS, WIDTH)                                       \
+#define DEFINE_ATTENTION(NAME, TARGET, ROWS, WIDTH)                                        \
     TARGET static void NAME(const AttentionArgs *a, long first, long end, float *scores) { \
-        if (a->key_indices)                                                               \
-            a->fp16 ? ROWS(a, first, end, scores, WIDTH, 1, 1)                            \
-                    : ROWS(a, first, end, scores, WIDTH, 0, 1);                           \
-        else                                                                              \
-            a->fp16 ? ROWS(a, first, end, scores, WIDTH, 1, 0)                            \
-                    : ROWS(a, first, end, scores, WIDTH, 0, 0);                           \
+        if (a->key_indices)                                                                \
+            a->fp16 ? ROWS(a, first, end, scores, WIDTH, 1, 1)                             \
+                    : ROWS(a, first, end, scores, WIDTH, 0, 1);                            \
+        else                                                                               \
+            a->fp16 ? ROWS(a, first, end, scores, WIDTH, 1, 0)                             \
+                    : ROWS(a, first, end, scores, WIDTH, 0, 0);                            \
     }
 DEFINE_ATTENTION(attention_32, AVX2, rows_256, 32)
 DEFINE_ATTENTION(attention_64, AVX2, rows_256, 64)

@@ -53,7 +53,8 @@ AVX2 static QParams quantize_256(const float *x, long width, uint8_t *q) {
         qparams_of(extreme(least, -1.0f), extreme(most, 1.0f), hsum_256(nan), &inverse_scale);
     const __m256 inverse = _mm256_set1_ps(inverse_scale);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i zero_point = _mm256_set1_epi32(qparams.zero_point), qmax = _mm256_set1_epi8(INPUT_MAX);
+    const __m256i zero_point = _mm256_set1_epi32(qparams.zero_point),
+                  qmax = _mm256_set1_epi8(INPUT_MAX);
     for (long k = 0; k < width; k += 32) {
         __m256i ints[4];
         for (int i = 0; i < 4; i++) {
@@ -83,7 +84,8 @@ AVX512 static QParams quantize_512(const float *x, long width, uint8_t *q) {
                                        hsum_512(nan), &inverse_scale);
     const __m512 inverse = _mm512_set1_ps(inverse_scale);
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i zero_point = _mm512_set1_epi32(qparams.zero_point), qmax = _mm512_set1_epi8(INPUT_MAX);
+    const __m512i zero_point = _mm512_set1_epi32(qparams.zero_point),
+                  qmax = _mm512_set1_epi8(INPUT_MAX);
     for (long k = 0; k < width; k += 64) {
         __m512i ints[4];
         for (int i = 0; i < 4; i++) {

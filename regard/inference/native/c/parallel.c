@@ -18,12 +18,11 @@ void use_openmp(void *gomp_parallel, void *omp_get_thread_num, void *omp_get_num
 }
 
 /* OpenMP's threads do not survive a fork, but the thread that forked still counts on its own: it
- * would wait for them for ever. In the child it works alone; threads that it starts get new ones. */
+ * would wait for them for ever. In the child it works alone; threads that it starts get new ones.
+ */
 static _Thread_local int forked;
 static void in_child(void) { forked = 1; }
-__attribute__((constructor)) static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, in_child);
-}
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
 typedef struct {
     Task task;

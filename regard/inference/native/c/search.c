@@ -100,7 +100,7 @@ static Memory *encode_new(Search *search, const NewRequests *new, int threads, S
     const long kv_bytes = memory_bytes(encoder->decoder, count, capacity);
     Memory *memory = pool_alloc(&search->pool, (long)sizeof(Memory) + kv_bytes);
     search->encode_scratch = pool_reserve(&search->pool, search->encode_scratch,
-                                           encode_scratch_bytes(encoder, new->starts[count]));
+                                          encode_scratch_bytes(encoder, new->starts[count]));
     *status = OUT_OF_MEMORY;
     if (memory && search->encode_scratch) {
         *memory = (Memory){.sequences = count, .capacity = capacity};
@@ -113,8 +113,8 @@ static Memory *encode_new(Search *search, const NewRequests *new, int threads, S
 }
 
 /* Encodes sentences and adds a request for each, or none and an error. The i-th has the number
- * numbers[i] and the tokens from starts[i] to starts[i + 1]; it generates at most max_tokens[i] >= 1
- * tokens. */
+ * numbers[i] and the tokens from starts[i] to starts[i + 1]; it generates at most max_tokens[i] >=
+ * 1 tokens. */
 Status search_add(Search *search, const int64_t *numbers, const int64_t *max_tokens,
                   const int64_t *tokens, const int64_t *starts, long count, int threads) {
     NewRequests new = {.numbers = numbers,

@@ -30,7 +30,7 @@ typedef struct {
     Beam beam, next_beam;                  /* two, because hypotheses change rows */
     char *kv;                              /* [layer][key, value][head][position][head_width] */
     long kv_capacity, kv_used;             /* positions */
-    Memory *memory; /* NULL only while the request is made */
+    Memory *memory;                        /* NULL only while the request is made */
     long memory_index;
     int32_t source_length;
     Hypothesis *hypotheses; /* the n_best finished ones, best first */

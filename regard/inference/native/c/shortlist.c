@@ -74,8 +74,8 @@ static Linear linear_like(const Linear *all, long outputs) {
 
 static int complete(const Shortlist *list, const Linear *all) {
     const Linear *few = &list->output;
-    return list->tokens && list->suppressed_at_start && few->weight &&
-           (few->bias || !all->bias) && ((few->weight_sums && few->scales) || !all->weight_sums);
+    return list->tokens && list->suppressed_at_start && few->weight && (few->bias || !all->bias) &&
+           ((few->weight_sums && few->scales) || !all->weight_sums);
 }
 
 Status shortlist_new(const SearchParams *params, const int64_t *source, long length,

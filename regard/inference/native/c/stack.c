@@ -69,8 +69,8 @@ typedef struct {
         }                                                                                       \
         const __m##BITS mean = _mm##BITS##_set1_ps(hsum_##BITS(sum) / (float)width);            \
         for (long k = 0; k < width; k += LANES) {                                               \
-            const __m##BITS centered = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);    \
-            squares = _mm##BITS##_fmadd_ps(centered, centered, squares);                          \
+            const __m##BITS centered = _mm##BITS##_sub_ps(_mm##BITS##_loadu_ps(x + k), mean);   \
+            squares = _mm##BITS##_fmadd_ps(centered, centered, squares);                        \
         }                                                                                       \
         const __m##BITS inverse_std =                                                           \
             _mm##BITS##_set1_ps(1.0f / sqrtf(hsum_##BITS(squares) / (float)width + norm->eps)); \

@@ -76,7 +76,8 @@ typedef struct {
     Embedding source;
 } Encoder;
 
-/* -> x (count, width). BAD_INPUT: a token outside the vocabulary, or a position outside the table. */
+/* -> x (count, width). BAD_INPUT: a token outside the vocabulary, or a position outside the table.
+ */
 Status embed(const Embedding *e, const int64_t *tokens, const int64_t *positions, long count,
              float *x);
 /* Positions per head in the memory of sentences of up to `longest` tokens. */

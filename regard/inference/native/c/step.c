@@ -27,7 +27,7 @@ typedef struct {
     float *x;              /* (rows, width): embeddings, then decoder states */
     float *logits;         /* (ROWS_PER_PASS, LOGITS_PER_CHUNK) */
     void *scratch;         /* of the decoder, then of the output projection */
-    long k, row_k; /* enough for a beam of tokens that do not end, of all rows or of one */
+    long k, row_k;         /* enough for a beam of tokens that do not end, of all rows or of one */
 } StepBuffers;
 
 static StepBuffers lay_out(const Search *search, long rows, Layout *layout) {
