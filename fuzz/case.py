@@ -2,7 +2,7 @@
 
     Case("directories", "bert-0 regard", {"config.json": b"{", "model.safetensors": "fifo"})
 
-A file is bytes, or one of the words for what is no regular file: missing, directory, fifo, "link TARGET".
+A file is bytes, or one of the words for something other than a regular file: missing, directory, fifo, "link TARGET".
 """
 
 import base64

@@ -260,4 +260,4 @@ DOCUMENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "columns": (".tsv", TSV, TSV_WORDS),
     "jsonl": (".jsonl", JSONL, JSONL_WORDS),
 }
-"""Format -> the ending of its files, documents, words. The last four are no documents, but come from alike places."""
+"""Format -> the ending of its files, documents, words. The last four are not documents, but arrive like them."""

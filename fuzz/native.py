@@ -46,7 +46,7 @@ MODELS_PER_CHILD = 250
 DEFAULT_COUNT = 4000
 MAX_TOKENS = 40
 HOSTILE = (-1, -(2**31), 2**31 - 1, 2**31, 2**62, -(2**63))
-"""Numbers that are no tokens, and lengths that are none."""
+"""Impossible tokens and lengths."""
 Random = np.random.Generator
 
 

@@ -86,7 +86,7 @@ def checked(name: str, run: Callable[[], int]) -> Done:
         os.truncate(file, 0)
     try:
         code = run()
-    except BaseException as error:  # a panic of Rust is no Exception
+    except BaseException as error:  # a panic of Rust is not an Exception
         raise Failure(f"{name}: {type(error).__name__} in {place_of(error)}: {one_line(str(error))}") from None
     sys.stdout.flush()
     sys.stderr.flush()
@@ -102,7 +102,7 @@ def _check_message(name: str, err: str) -> None:
     """One clear line."""
     *_, last = [line for line in err.split("\n") if line] or [""]
     if not last.startswith("regard: "):
-        raise Failure(f"{name}: the last line is no message: {one_line(last)}")
+        raise Failure(f"{name}: the last line is not a message: {one_line(last)}")
     if sum(line.startswith("regard: ") for line in err.split("\n")) > 1:
         raise Failure(f"{name}: a message of several lines: {one_line(err)}")
     if len(last) > LONGEST_LINE:

@@ -52,10 +52,6 @@ class Confidence:
         path = directory / FILE
         return from_table(cls, load_json(path), str(path)) if path.is_file() else cls()
 
-    @property
-    def fitted(self) -> bool:
-        return bool(self.sentence and self.word)
-
     def of_sentence(self, log_probs: Sequence[float], source_tokens: int) -> float:
         """The confidence in a translation with these token log-probabilities.
 

@@ -171,11 +171,6 @@ class TranslationStream:
         self._waiting: dict[Handle, Work] = {}
 
     @property
-    def pending(self) -> int:
-        """Passages whose results have not been taken."""
-        return len(self._entries)
-
-    @property
     def full(self) -> bool:
         """Whether results should be taken before more is added."""
         return bool(self._later) or len(self._searches) >= MAX_AHEAD or len(self._entries) >= 4 * MAX_AHEAD

@@ -34,7 +34,8 @@ def test_the_calibration_error_of_one_who_is_too_sure() -> None:
 
 def test_without_fitted_weights_it_is_the_mean_probability(tmp_path: Path) -> None:
     plain = Confidence.load(tmp_path)
-    assert not plain.fitted
+    assert not plain.sentence
+    assert not plain.word
     assert plain.of_sentence([np.log(0.5), np.log(0.5)], 3) == pytest.approx(0.5)
     assert plain.of_word([np.log(0.5), np.log(0.25)], []) == pytest.approx(0.25)
 
@@ -43,7 +44,8 @@ def test_a_file_is_read_strictly(tmp_path: Path) -> None:
     weights = {"sentence": [0.0, 1.0, 0.0, 0.0, 0.0, 0.0], "word": [0.0] * 6}
     (tmp_path / FILE).write_text(json.dumps(weights))
     fitted = Confidence.load(tmp_path)
-    assert fitted.fitted
+    assert fitted.sentence
+    assert fitted.word
     assert fitted.of_sentence([-1.0], 1) < fitted.of_sentence([-0.1], 1)
     assert fitted.of_word([-3.0], [-3.0]) == pytest.approx(0.5)
     (tmp_path / FILE).write_text(json.dumps(weights | {"sentense": []}))

@@ -1,6 +1,6 @@
 """The encodings that a file may declare: those of the web, by the labels of the WHATWG's Encoding Standard.
 
-Python knows many more codecs, and some are no encodings: unicode_escape makes a tag out of harmless text. Missing here
+Python knows many more codecs. Some are not encodings: unicode_escape makes a tag out of harmless text. Missing here
 are UTF-16 and others that are not supersets of ASCII: a declaration that was read as ASCII cannot be in them.
 """
 
